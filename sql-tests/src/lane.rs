@@ -15,6 +15,7 @@ use crate::cluster::{ClusterLaneError, ClusterSession};
 use crate::flight::{FlightLaneError, FlightSession};
 use crate::format::{self, ColumnKind};
 use crate::gpus::{Gpus, NoGpu};
+use crate::replanned::ReplannedSession;
 
 /// A statement that takes longer has hung.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(240);
@@ -31,6 +32,8 @@ pub enum Lane {
     Flight,
     /// The same over two executors, wherever a statement can be spread.
     Cluster,
+    /// The same where the first hash join of a statement lacks memory: it is planned again, for operators that spill.
+    Replanned,
     /// Additive regions whose morsels go to the host and to the simulated device in turn.
     Simulated,
     /// The simulated device answers all that it can express.
@@ -45,10 +48,11 @@ pub enum Lane {
 
 impl Lane {
     /// The lanes that every run covers; `Stock` has to be asked for.
-    pub const TESTED: [Self; 7] = [
+    pub const TESTED: [Self; 8] = [
         Self::Host,
         Self::Flight,
         Self::Cluster,
+        Self::Replanned,
         Self::Simulated,
         Self::Atomic,
         Self::Device,
@@ -61,6 +65,7 @@ impl Lane {
             Self::Host => "host",
             Self::Flight => "flight",
             Self::Cluster => "cluster",
+            Self::Replanned => "replanned",
             Self::Simulated => "simulated",
             Self::Atomic => "atomic",
             Self::Device => "device",
@@ -99,7 +104,7 @@ impl Lane {
     /// Gives the settings that make the lane what it is.
     fn settings(self) -> &'static [&'static str] {
         match self {
-            Self::Host | Self::Flight | Self::Stock => &[],
+            Self::Host | Self::Flight | Self::Replanned | Self::Stock => &[],
             Self::Cluster => &["SET tidegate.spread = 'always'"],
             Self::Simulated | Self::Mixed => &[
                 "SET tidegate.replay_placement = 'HD'",
@@ -119,6 +124,10 @@ impl Lane {
             Self::Host => Engine::Tidegate(no_gpu().build()?),
             Self::Flight => Engine::Flight(Box::new(FlightSession::open(no_gpu()).await?)),
             Self::Cluster => Engine::Cluster(Box::new(ClusterSession::open(no_gpu).await?)),
+            Self::Replanned => {
+                let session = no_gpu().build()?;
+                Engine::Replanned(Box::new(ReplannedSession::over(&session)?))
+            }
             Self::Simulated | Self::Atomic => {
                 let device = tidegate::SimulatedSpec::with_memory(DEVICE_BYTES);
                 let builder = no_gpu().simulate_device(device);
@@ -164,6 +173,7 @@ enum Engine {
     Tidegate(tidegate::Session),
     Flight(Box<FlightSession>),
     Cluster(Box<ClusterSession>),
+    Replanned(Box<ReplannedSession>),
 }
 
 impl Connection {
@@ -174,6 +184,7 @@ impl Connection {
             Engine::Tidegate(session) => session.context(),
             Engine::Flight(server) => server.session().context(),
             Engine::Cluster(cluster) => cluster.session().context(),
+            Engine::Replanned(session) => session.context(),
         }
     }
 
@@ -183,6 +194,10 @@ impl Connection {
             let stream = match &self.engine {
                 Engine::Flight(server) => return Ok(server.collect(sql).await?),
                 Engine::Stock(context) => context.sql(sql).await?.execute_stream().await?,
+                Engine::Replanned(session) => {
+                    session.refuse_next();
+                    session.context().sql(sql).await?.execute_stream().await?
+                }
                 Engine::Tidegate(session) => session.execute(sql).await?,
                 Engine::Cluster(cluster) => cluster.session().execute(sql).await?,
             };
@@ -217,7 +232,7 @@ impl AsyncDB for Connection {
     fn engine_name(&self) -> &str {
         // What holds for the host holds for the host behind a server, and for several.
         match self.lane {
-            Lane::Flight | Lane::Cluster => Lane::Host.name(),
+            Lane::Flight | Lane::Cluster | Lane::Replanned => Lane::Host.name(),
             lane => lane.name(),
         }
     }

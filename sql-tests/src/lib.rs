@@ -5,11 +5,11 @@
 //! server, host and device taking turns morsel by morsel, or the device for all it can express; the
 //! device is a simulated one or a GPU. A file that passes in every lane is the proof that placement
 //! changes no answer. Behind a server ten files run, for that proof is about the wire, and over executors
-//! those that read what can be shared.
+//! those that read what can be shared. Where statements are planned again for less memory, those with joins run.
 //!
 //! Nothing here knows about plans, pipelines or devices: a lane is a session plus a few `SET`s.
 //!
-//! - `flight`, `cluster`: the session behind a server, and over executors
+//! - `flight`, `cluster`, `replanned`: the session behind a server, over executors, and short of memory
 //! - [`mod@format`]: the one textual form of a value, shared by all lanes
 //! - [`gpus`]: the machine's GPUs, opened once for the lanes that need one
 //! - [`lane`]: the lanes and the connection that the runner drives
@@ -22,6 +22,7 @@
 
 mod cluster;
 mod flight;
+mod replanned;
 
 pub mod corpus;
 pub mod differential;

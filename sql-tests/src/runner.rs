@@ -50,7 +50,8 @@ const OVER_FLIGHT: [&str; 11] = [
 
 /// The folders and files of the lane `cluster`: statements that read what several executors can share.
 /// What stays on the scheduler runs as in the lane `host`.
-const OVER_EXECUTORS: [&str; 12] = [
+const OVER_EXECUTORS: [&str; 17] = [
+    "aggregate",
     "files/arrow.slt",
     "files/csv.slt",
     "files/endings.slt",
@@ -61,7 +62,23 @@ const OVER_EXECUTORS: [&str; 12] = [
     "generated/slices.slt",
     "generated/tensors.slt",
     "generated/tpch.slt",
+    "join",
+    "setops",
+    "sort",
     "subquery",
+    "tpch",
+    "window",
+];
+
+/// The folders and files of the lane `replanned`: statements with joins, in a session that parses as DataFusion does.
+const PLANNED_AGAIN: [&str; 8] = [
+    "join/equi.slt",
+    "join/keys.slt",
+    "join/one_nan.slt",
+    "join/regions.slt",
+    "join/runtime_filters.slt",
+    "subquery/set_comparison.slt",
+    "subquery/subquery.slt",
     "tpch",
 ];
 
@@ -139,6 +156,7 @@ fn covers(lane: Lane, name: &Path) -> bool {
         Lane::Stock => !NOT_STOCK.iter().any(|folder| name.starts_with(folder)),
         Lane::Flight => OVER_FLIGHT.iter().any(|file| name == Path::new(file)),
         Lane::Cluster => OVER_EXECUTORS.iter().any(|prefix| name.starts_with(prefix)),
+        Lane::Replanned => PLANNED_AGAIN.iter().any(|folder| name.starts_with(folder)),
         Lane::Host | Lane::Simulated | Lane::Atomic | Lane::Device | Lane::Mixed => true,
     }
 }

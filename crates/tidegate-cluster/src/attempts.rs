@@ -24,7 +24,7 @@ use futures::StreamExt;
 use futures::future::select_all;
 use parking_lot::Mutex;
 use tidegate::stages::place_here;
-use tidegate::{Error, ErrorKind};
+use tidegate::{Error, ErrorKind, copied_context};
 
 use crate::members::Usable;
 use crate::planner::{Attempt, Spreader};
@@ -319,14 +319,6 @@ fn shown(error: DataFusionError) -> DataFusionError {
 
 /// Makes the context of a statement's stages: the statement's memory, and the session that plans them.
 fn in_session(ctx: &Arc<TaskContext>, state: &SessionState) -> Arc<TaskContext> {
-    Arc::new(TaskContext::new(
-        ctx.task_id(),
-        ctx.session_id(),
-        state.config().clone(),
-        ctx.scalar_functions().clone(),
-        ctx.higher_order_functions().clone(),
-        ctx.aggregate_functions().clone(),
-        ctx.window_functions().clone(),
-        ctx.runtime_env(),
-    ))
+    let config = state.config().clone();
+    Arc::new(copied_context(ctx).with_session_config(config))
 }

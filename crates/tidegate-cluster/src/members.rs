@@ -198,6 +198,7 @@ impl Members {
             devices: member.hello.devices.clone(),
             tasks: member.beat.tasks,
             silent_seconds: member.heard.elapsed().as_secs_f64(),
+            received_bytes: member.beat.received_bytes,
             speed: None,
         };
         members.iter().map(report).collect()

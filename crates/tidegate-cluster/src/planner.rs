@@ -24,8 +24,8 @@ use datafusion_distributed::{
 };
 use tidegate::options::{ExchangeCompression, SpreadMode};
 use tidegate::spread::{
-    ClusterActivity, ExecutorReport, Reader, SpreadPlanner, Spreading, TaskReport, leaf_bytes,
-    leaf_shares,
+    ClusterActivity, ExecutorReport, Extent, Reader, SpreadPlanner, Spreading, TaskReport,
+    leaf_bytes, leaf_shares,
 };
 use tidegate::{RegionReport, Runtime, Session, TidegateOptions, UnaryExec};
 use tokio::net::TcpListener;
@@ -176,8 +176,12 @@ pub(crate) struct Planner {
 
 #[async_trait]
 impl SpreadPlanner for Planner {
-    fn partitions(&self, executors: &[String]) -> Option<usize> {
-        partitions_of(&self.members.usable(executors))
+    fn extent(&self, executors: &[String]) -> Option<Extent> {
+        let executors = self.members.usable(executors);
+        Some(Extent {
+            partitions: partitions_of(&executors)?,
+            executors: executors.len(),
+        })
     }
 
     async fn spread(

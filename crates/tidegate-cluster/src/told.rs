@@ -41,12 +41,16 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Describes an error of an executor; one that came from another executor stays what it is.
+    /// Describes an error of an executor; one that came from another executor stays what it is. An executor that
+    /// cannot spill is lost to the statement.
     pub(crate) fn of(executor: &str, error: &DataFusionError) -> Self {
         if let Some(told) = Self::find(error) {
             return told;
         }
-        let (kind, message) = tidegate::spread::described(error);
+        let (kind, message) = match tidegate::spread::described(error) {
+            (_, message) if tidegate::spread::cannot_spill(error) => (ErrorKind::Lost, message),
+            described => described,
+        };
         Self::new(kind, executor, &message)
     }
 

@@ -215,7 +215,8 @@ impl QueryWatcher for Traces {
                 .send(SpanStatus::Unset);
         }
         if let Some(statement) = query.statement {
-            for task in self.session.cluster_tasks(statement) {
+            let tasks = self.session.cluster_tasks().into_iter();
+            for task in tasks.filter(|task| task.statement == statement) {
                 self.task(&task, &within, end);
             }
         }

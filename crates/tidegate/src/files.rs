@@ -39,6 +39,7 @@ use object_store::path::Path;
 
 use crate::error::{Error, ErrorKind};
 use crate::sql_type::sql_type;
+use crate::stores::without_query;
 
 /// Says that a file cannot be read.
 pub(crate) fn damaged(file: &str, why: impl fmt::Display) -> Error {
@@ -81,7 +82,7 @@ pub(crate) fn unlike(files: &[(String, SchemaRef)]) -> Option<Error> {
 pub(crate) fn name_in(url: &ObjectStoreUrl, location: &Path) -> String {
     match url.as_str() {
         "file:///" => format!("/{location}"),
-        url => format!("{url}{location}"),
+        url => format!("{url}{}", without_query(location.as_ref())),
     }
 }
 
@@ -89,7 +90,10 @@ pub(crate) fn name_in(url: &ObjectStoreUrl, location: &Path) -> String {
 pub(crate) fn name_of(store: &dyn ObjectStore, location: &Path) -> String {
     match store.to_string() {
         local if local.contains("LocalFileSystem") => format!("/{location}"),
-        store if store.contains("://") => format!("{}/{location}", store.trim_end_matches('/')),
+        store if store.contains("://") => {
+            let path = without_query(location.as_ref());
+            format!("{}/{path}", store.trim_end_matches('/'))
+        }
         _ => location.to_string(),
     }
 }

@@ -53,6 +53,7 @@ mod spilling;
 mod sql_type;
 mod suggest;
 mod system;
+mod task_context;
 mod unary;
 mod windows;
 
@@ -83,6 +84,7 @@ pub use sql_type::sql_type;
 pub use stores::StoreOptions;
 pub use stores::access::AllowedPaths;
 pub use system::reports::{MemoryReport, SessionReport};
+pub use task_context::copied_context;
 pub use tidegate_device::keep_heap_small;
 pub use tidegate_kernels::{DeviceMemory, DeviceStream, Phases, StreamKernel};
 pub use tidegate_scheduler::tasks::{

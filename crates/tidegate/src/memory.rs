@@ -24,7 +24,7 @@ use real::{RealMemory, far_too_much, much_too_much, real_limit};
 use refusals::Refusals;
 
 pub(crate) use room::describe_folder;
-pub(crate) use spill::SpillSpace;
+pub(crate) use spill::{SpillFailure, SpillSpace};
 
 /// Share of the machine's or cgroup's memory that statements may hold by default.
 const DEFAULT_SHARE: f64 = 0.7;

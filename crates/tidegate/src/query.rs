@@ -6,6 +6,7 @@
 
 mod admission;
 mod again;
+mod broadcast;
 mod cached_plan;
 mod cancel;
 mod exec;
@@ -42,8 +43,9 @@ use crate::mapping::{is_mapping, planner};
 use crate::options::{FloatSums, SpreadMode, TidegateOptions};
 use crate::rewrite::exact_sums::{rounding_call, with_exact_sums};
 use crate::runtime::Runtime;
-use crate::spread::{SpreadHook, Spreading, planner_of};
+use crate::spread::{Extent, SpreadHook, Spreading, planner_of};
 use admission::Admission;
+use broadcast::broadcast_sides;
 use subqueries::{BESIDE, Subqueries, joined};
 
 pub(crate) use admission::refused;
@@ -171,8 +173,8 @@ async fn asked(
         if options.spread.mode == SpreadMode::Never {
             return stays("tidegate.spread = 'never'");
         }
-        let partitions = hook.0.partitions(&options.spread.executors);
-        let before = before_own_rules(state, partitions)?;
+        let extent = hook.0.extent(&options.spread.executors);
+        let before = before_own_rules(state, extent)?;
         let logical = match joined(logical, &before)? {
             Subqueries::Joined(logical) => logical,
             Subqueries::Stay(why) => return stays(why),
@@ -199,11 +201,20 @@ fn stays(why: &str) -> Result<Option<Spreading>> {
     Ok(Some(Spreading::Here(why.into())))
 }
 
-/// Returns a state that plans without the rules of [`OWN_RULES`], for so many partitions if that is said.
-fn before_own_rules(state: &SessionState, partitions: Option<usize>) -> Result<SessionState> {
+/// Returns a state that plans without the rules of [`OWN_RULES`], for executors if there are any.
+fn before_own_rules(state: &SessionState, extent: Option<Extent>) -> Result<SessionState> {
     let rules = state.physical_optimizers().iter();
     let rules = rules.filter(|rule| !OWN_RULES.contains(&rule.name()));
-    let rules = rules.map(Arc::clone).collect();
+    let mut rules: Vec<_> = rules.map(Arc::clone).collect();
+    if let Some(extent) = extent {
+        let exchanges = rules
+            .iter()
+            .position(|rule| rule.name() == "EnsureRequirements");
+        rules.insert(
+            exchanges.unwrap_or(rules.len()),
+            broadcast_sides(extent.executors),
+        );
+    }
     let mut builder =
         SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules);
     // The builder's own config, in which the catalogs stay those of the session.
@@ -215,8 +226,8 @@ fn before_own_rules(state: &SessionState, partitions: Option<usize>) -> Result<S
     // What a scan is told of an order above it does not travel; it only says which rows to read first.
     let hints = "datafusion.optimizer.enable_sort_pushdown";
     config.options_mut().set(hints, "false")?;
-    if let Some(partitions) = partitions {
-        config.options_mut().execution.target_partitions = partitions;
+    if let Some(extent) = extent {
+        config.options_mut().execution.target_partitions = extent.partitions;
     }
     Ok(builder.build())
 }

@@ -146,7 +146,7 @@ fn is_ordered(kind: &DataType) -> bool {
 ///
 /// What joins are estimated to give may be far too little, so that is never taken for less than what
 /// their inputs give.
-fn bytes_of(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+pub(crate) fn bytes_of(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     let rows = rows_of(plan)?;
     Some((rows as u64).saturating_mul(row_bytes(&plan.schema())))
 }

@@ -12,6 +12,7 @@ mod files;
 mod leaves;
 mod readers;
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -26,10 +27,20 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, ErrorKind};
 use crate::floats::{canonical, extremes};
 use crate::functions::intervals::interval_span;
+use crate::memory::SpillFailure;
 use crate::region::report::RegionReport;
 
 pub use leaves::{LeafDescription, LeafShare, leaf_bytes, leaf_lost, leaf_shares, leaf_table};
 pub use readers::Reader;
+
+/// What the stages of a statement are planned for, whatever this process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many executors there are.
+    pub executors: usize,
+    /// How many partitions a stage has on each.
+    pub partitions: usize,
+}
 
 /// Decides whether a statement runs over several executors.
 ///
@@ -38,9 +49,9 @@ pub use readers::Reader;
 /// one promises, in one partition.
 #[async_trait]
 pub trait SpreadPlanner: fmt::Debug + Send + Sync {
-    /// Returns how many partitions a stage has on an executor, whatever this process has, where one of these names may
-    /// be used, or any if there is none; `None` if no executor is there.
-    fn partitions(&self, executors: &[String]) -> Option<usize>;
+    /// Returns what stages are planned for where executors of these names may be used, or any if there is none; `None`
+    /// if no executor is there.
+    fn extent(&self, executors: &[String]) -> Option<Extent>;
 
     /// Plans a statement over executors, or says why it stays.
     ///
@@ -112,6 +123,8 @@ pub struct ExecutorReport {
     pub tasks: u64,
     /// Seconds since it reported last.
     pub silent_seconds: f64,
+    /// Bytes of rows that it received from other processes of the cluster, as they are in memory.
+    pub received_bytes: u64,
     /// How fast it was at what the executors did lately, next to its cores: 1 is as fast as all of them.
     /// `None` until that is known of two.
     pub speed: Option<f64>,
@@ -177,6 +190,13 @@ pub fn inner_functions() -> (Vec<Arc<ScalarUDF>>, Vec<Arc<AggregateUDF>>) {
 pub fn described(error: &DataFusionError) -> (ErrorKind, String) {
     let error = Error::from_ref(error);
     (error.kind(), error.to_string())
+}
+
+/// Tells whether an error is about this process's place for what statements spill, so that another process may well
+/// run them.
+pub fn cannot_spill(error: &DataFusionError) -> bool {
+    let source = Error::own(error).and_then(StdError::source);
+    source.is_some_and(|source| source.is::<SpillFailure>())
 }
 
 /// Writes a plan as EXPLAIN does.

@@ -14,7 +14,9 @@ mod local;
 mod location;
 mod open;
 mod options;
+mod queries;
 mod remote;
+mod sizes;
 mod statement;
 mod whole;
 
@@ -37,6 +39,7 @@ pub use location::Family;
 pub(crate) use location::{place, remote_url};
 pub use options::StoreOptions;
 pub(crate) use options::is_harmless;
+pub(crate) use queries::{shown, with_query_in_path, without_query};
 
 /// The object stores of a session and of those that share its environment.
 #[derive(Debug)]

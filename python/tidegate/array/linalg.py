@@ -2,7 +2,8 @@
 
 The engine computes blocks of rows, one after the other, and NumPy factors each; the triangular factors of blocks are
 stacked and factored again: Demmel, Grigori, Hoemmen, Langou, "Communication-optimal parallel and sequential QR and
-LU factorizations" (2012). Nothing is made of the products of columns, which would square the condition number.
+LU factorizations" (2012). The products of columns, which have the square of the condition number, are used for the
+vectors of a singular value decomposition alone, and only if they turn out to be exact enough.
 Everything here is computed when it is called, except norms that are no singular values. Values that are NaN or infinite
 are a ``LinAlgError`` where singular values are wanted.
 """
@@ -24,6 +25,8 @@ __all__ = ["lstsq", "norm", "qr", "svd", "svd_compressed"]
 _Matrix = np.ndarray[Any, np.dtype[Any]]
 #: Bytes of a block; it has at least as many rows as columns.
 _BLOCK_BYTES = 64 << 20
+#: The norm of what the products of columns that are taken for nearly orthonormal differ by from the identity.
+_NEARLY_ORTHONORMAL = 0.1
 
 
 def qr(x: Array, mode: str = "reduced") -> Any:
@@ -38,7 +41,8 @@ def qr(x: Array, mode: str = "reduced") -> Any:
         return _lazy(_triangle(x), x)
     if mode != "reduced":
         raise ValueError(f"mode={mode!r}: it is 'reduced' or 'r'")
-    q, r = _factors(x)
+    parts, ends, r = _factors(_held(x))
+    q = parts[0] if len(parts) == 1 else np.vstack([part @ end for part, end in zip(parts, ends)])
     return _lazy(q, x), _lazy(r, x)
 
 
@@ -55,9 +59,11 @@ def svd(x: Array, *, compute_uv: bool = True) -> Any:
         return (found[2].T, found[1], found[0].T) if compute_uv else found
     if not compute_uv:
         return _lazy(np.linalg.svd(_finite(_triangle(x)), compute_uv=False), x)
-    q, r = _factors(x)
-    u, s, vh = np.linalg.svd(_finite(r), full_matrices=False)
-    return _lazy(q @ u, x), _lazy(s, x), _lazy(vh, x)
+    blocks = [_finite(block) for block in _held(x)]
+    parts, ends, r = _factors_by_products(blocks) or _factors(blocks)
+    u, s, vh = np.linalg.svd(r, full_matrices=False)
+    left = np.vstack([part @ (end @ u) for part, end in zip(parts, ends)])
+    return _lazy(left, x), _lazy(s, x), _lazy(vh, x)
 
 
 def svd_compressed(
@@ -224,24 +230,58 @@ def _triangle(x: Array) -> _Matrix:
     return r
 
 
-def _factors(x: Array) -> tuple[_Matrix, _Matrix]:
-    """Return Q and R in NumPy."""
+def _held(x: Array) -> list[_Matrix]:
+    """Compute all blocks of a matrix whose orthonormal factor is wanted, which has as many values."""
     if x.nbytes > options.result_limit:
         raise ResourcesExhaustedError(
             f"Q of {x.nbytes:,} bytes is more than tidegate.options.result_limit = {options.result_limit:,}: "
             "qr(x, mode='r') and svd(x, compute_uv=False) take any number of rows"
         )
+    return list(_blocks(x, x.shape[1]))
+
+
+#: ``Q_i``, ``E_i`` and ``R``: block ``i`` of a matrix is ``Q_i @ E_i @ R``, and the ``Q_i @ E_i`` together are orthonormal.
+_Factors = tuple[list[_Matrix], list[_Matrix], _Matrix]
+
+
+def _factors(blocks: list[_Matrix]) -> _Factors:
     parts, triangles = [], []
-    for block in _blocks(x, x.shape[1]):
+    for block in blocks:
         q, r = np.linalg.qr(block)
         parts.append(q)
         triangles.append(r)
     if len(parts) == 1:
-        return parts[0], triangles[0]
+        return parts, [np.eye(len(triangles[0]), dtype=triangles[0].dtype)], triangles[0]
     q, r = np.linalg.qr(np.vstack(triangles))
     ends = np.cumsum([len(triangle) for triangle in triangles])[:-1]
-    whole = [part @ rows for part, rows in zip(parts, np.split(q, ends))]
-    return np.vstack(whole), r
+    return parts, np.split(q, ends), r
+
+
+def _factors_by_products(blocks: list[_Matrix]) -> _Factors | None:
+    """Factor by two Cholesky factorizations, which take matrix products alone; ``None`` if the condition number is too
+    large for that.
+
+    It is CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa, Fukaya, "Roundoff error analysis of the CholeskyQR2 algorithm"
+    (2015). After the first factorization the columns are near to orthonormal or it has failed; after the second they
+    are orthonormal.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            first = np.linalg.cholesky(_products(blocks)).T
+            inverse = np.linalg.inv(first)
+            parts = [block @ inverse for block in blocks]
+            products = _products(parts)
+            if not np.linalg.norm(products - np.eye(len(products))) < _NEARLY_ORTHONORMAL:
+                return None
+            second = np.linalg.cholesky(products).T
+        except np.linalg.LinAlgError:
+            return None
+    return parts, [np.linalg.inv(second)] * len(parts), second @ first
+
+
+def _products(blocks: list[_Matrix]) -> _Matrix:
+    products: _Matrix = sum((block.T @ block for block in blocks[1:]), blocks[0].T @ blocks[0])
+    return products
 
 
 def _finite(x: _Matrix) -> _Matrix:

@@ -290,3 +290,40 @@ async fn a_cancelled_statement_leaves_nothing_behind() {
     let states = "SELECT DISTINCT state FROM system.tasks";
     assert_eq!(nodes.rows(states).await, ["cancelled"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_smaller_side_of_a_join_goes_to_every_executor() {
+    let nodes = Nodes::start(2).await;
+    // The first has the larger side on the left; of the others executors would give rows twice, or they move more rows.
+    for (sql, is_sent) in [
+        (
+            "SELECT count(*) FROM tpch('lineitem', 0.2) JOIN tpch('orders', 0.2) \
+             ON l_orderkey = o_orderkey AND o_orderpriority LIKE '1%'",
+            true,
+        ),
+        (
+            "SELECT count(*) FROM tpch('orders', 0.2) LEFT JOIN tpch('lineitem', 0.2) ON l_orderkey = o_orderkey",
+            false,
+        ),
+        (
+            "SELECT count(*) FROM tpch('lineitem', 0.05) a JOIN tpch('lineitem', 0.05) b \
+             ON a.l_orderkey = b.l_orderkey",
+            false,
+        ),
+    ] {
+        let explained = nodes.explained(sql).await;
+        assert_eq!(
+            explained.contains("mode=CollectLeft"),
+            is_sent,
+            "{explained}"
+        );
+        let spread = nodes.rows(sql).await;
+        nodes.session.set("tidegate.spread", "never").await.unwrap();
+        assert_eq!(spread, nodes.rows(sql).await);
+        nodes
+            .session
+            .set("tidegate.spread", "always")
+            .await
+            .unwrap();
+    }
+}

@@ -76,3 +76,20 @@ async fn executors_of_two_schedulers_stay_with_the_one_that_lives() {
     assert_eq!(second.num_ready(), 2);
     assert_eq!(second.rows(&grouped).await.len(), 100);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_executor_that_cannot_spill_is_left_out() {
+    let mut nodes = Nodes::alone().await;
+    let small = || builder().memory_limit(80 << 20);
+    nodes.add("e1", small().temp_limit(1)).await;
+    nodes.add("e2", small()).await;
+    nodes.ready(2).await;
+    let sorted = "SELECT sum(i % 1000 * place) FROM (SELECT i, row_number() OVER (ORDER BY x, i) AS place \
+                  FROM random_normal([4000000]))";
+    let spread = nodes.rows(sorted).await;
+    let lost =
+        "SELECT DISTINCT executor, state FROM system.tasks WHERE state <> 'done' ORDER BY 1, 2";
+    assert_eq!(nodes.rows(lost).await, ["e1|lost"]);
+    nodes.session.set("tidegate.spread", "never").await.unwrap();
+    assert_eq!(spread, nodes.rows(sorted).await);
+}

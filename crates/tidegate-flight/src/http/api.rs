@@ -1,14 +1,16 @@
 //! What the page asks for: the server's state, a login, and a query's end.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tidegate::spread::ExecutorReport;
+use tidegate::spread::{ExecutorReport, TaskReport};
 use tidegate::{Error, ErrorKind, QueryReport, QueryState, RegionReport, Session, SessionReport};
 
 use super::Desk;
@@ -21,6 +23,8 @@ use crate::timeline::Told;
 
 /// Queries that have ended and are told.
 const ENDED_MAX: usize = 50;
+/// Time since the end of tasks that are told: what the page draws.
+const TASKS_SHOWN: Duration = Duration::from_secs(120);
 /// Characters of a statement that are told.
 const SQL_MAX: usize = 2_000;
 
@@ -43,6 +47,8 @@ pub(super) struct ServerStatus {
     devices: Vec<DeviceLine>,
     /// `None` where statements run in this process alone.
     executors: Option<Vec<ExecutorLine>>,
+    /// What executors ran of statements in the last minutes, oldest first.
+    tasks: Vec<TaskLine>,
     cache: Value,
     timeline: Told,
 }
@@ -114,8 +120,23 @@ struct ExecutorLine {
     memory_limit: u64,
     tasks: u64,
     silent_seconds: f64,
+    received_bytes: u64,
     speed: Option<f64>,
     can_drain: bool,
+}
+
+#[derive(Serialize)]
+struct TaskLine {
+    /// The query, if it is among those that are told.
+    query: Option<u64>,
+    statement: u64,
+    stage: u64,
+    task: u64,
+    executor: String,
+    state: String,
+    started_ms: u64,
+    /// `None` while it runs.
+    ended_ms: Option<u64>,
 }
 
 impl QueryLine {
@@ -182,8 +203,29 @@ impl ExecutorLine {
             memory_limit: report.memory_limit,
             tasks: report.tasks,
             silent_seconds: report.silent_seconds,
+            received_bytes: report.received_bytes,
             speed: report.speed,
         }
+    }
+}
+
+impl TaskLine {
+    /// Describes a task that ran in the last minutes.
+    fn of(task: TaskReport, queries: &HashMap<u64, u64>) -> Option<Self> {
+        let is_old = task
+            .ended
+            .and_then(|ended| ended.elapsed().ok())
+            .is_some_and(|ago| ago > TASKS_SHOWN);
+        (!is_old).then(|| Self {
+            query: queries.get(&task.statement).copied(),
+            statement: task.statement,
+            stage: task.stage,
+            task: task.task,
+            executor: task.executor,
+            state: task.state,
+            started_ms: milliseconds(task.started),
+            ended_ms: task.ended.map(milliseconds),
+        })
     }
 }
 
@@ -203,6 +245,9 @@ pub(super) async fn status(
 ) -> Json<ServerStatus> {
     let session = &viewer.session;
     let reports = session.visible_reports(ENDED_MAX);
+    let numbers = reports.iter();
+    let numbers = numbers.filter_map(|report| Some((report.statement?, report.id)));
+    let numbers: HashMap<u64, u64> = numbers.collect();
     let (running, ended): (Vec<_>, Vec<_>) = reports
         .into_iter()
         .rev()
@@ -229,6 +274,8 @@ pub(super) async fn status(
         let lines = executors.map(|report| ExecutorLine::of(report, may_drain));
         lines.collect()
     });
+    let tasks = session.cluster_tasks().into_iter();
+    let tasks = tasks.filter_map(|task| TaskLine::of(task, &numbers));
     let sessions = session.client_sessions().into_iter();
     Json(ServerStatus {
         version: env!("CARGO_PKG_VERSION"),
@@ -244,6 +291,7 @@ pub(super) async fn status(
         memory: memory.collect(),
         devices: devices.collect(),
         executors,
+        tasks: tasks.collect(),
         cache: json!({
             "host_hits": cache.host_hits,
             "host_misses": cache.host_misses,

@@ -4,6 +4,7 @@ const COLOURS = ["#3b82c4", "#2f9e6e", "#d9772b", "#8a63d2", "#c94f3d", "#4aa6b5
 // Operators that most plans have keep their colours from page to page.
 const KNOWN = ["DataSourceExec", "AggregateExec", "HashJoinExec", "PipelineExec", "SortExec", "FilterExec",
   "ProjectionExec", "HostFoldExec", "RepartitionExec"];
+const LOST = "#c94f3d";
 const TIERS = [["statements", "statements"], ["host_cache", "host cache"], ["pinned", "pinned"], ["devices", "devices"]];
 let pictures = 0;
 
@@ -34,6 +35,7 @@ function time(seconds) {
   return `${Math.floor(seconds / 3600)} h`;
 }
 function colour(operator) {
+  if (operator === "lost") return LOST;
   const known = KNOWN.indexOf(operator);
   if (known >= 0) return COLOURS[known];
   let sum = 0;

@@ -150,9 +150,35 @@ function showExecutors(executors) {
       make("td", count(executor.cores), { class: "number" }),
       make("td", executor.speed === null ? "–" : `${executor.speed.toFixed(2)} ×`,
         { class: "number", title: "next to its cores, among all executors" }),
-      make("td", count(executor.tasks), { class: "number" }), make("td", time(executor.silent_seconds), { class: "number" }), end);
+      make("td", count(executor.tasks), { class: "number" }), make("td", bytes(executor.received_bytes), { class: "number" }),
+      make("td", time(executor.silent_seconds), { class: "number" }), end);
     return row;
   }));
+}
+
+// A lane for each task that an executor runs at one time; lost ones stand out.
+function showTasks(tasks) {
+  at("no-tasks").hidden = tasks.length > 0;
+  at("tasks").hidden = tasks.length === 0;
+  if (!tasks.length) return;
+  const to = Date.now();
+  const from = to - WINDOW_MS;
+  const ends = new Map();
+  const pieces = tasks.map((task) => {
+    const end = task.ended_ms ?? to;
+    const lanes = ends.get(task.executor) ?? ends.set(task.executor, []).get(task.executor);
+    const free = lanes.findIndex((before) => before <= task.started_ms);
+    const slot = free < 0 ? lanes.length : free;
+    lanes[slot] = end;
+    const query = task.query === null ? `statement ${task.statement}` : `query ${task.query}`;
+    const name = task.executor.length > 10 ? `…${task.executor.slice(-9)}` : task.executor;
+    return { lane: `${name} · ${slot + 1}`, operator: task.state === "lost" ? "lost" : `stage ${task.stage}`, is_copy: false,
+      start: task.started_ms, end, title: `${query}, stage ${task.stage}, task ${task.task} on ${task.executor}: ${task.state}, ` +
+        time(Math.max(0, end - task.started_ms) / 1000) };
+  });
+  const lanes = [...new Set(pieces.map((piece) => piece.lane))].sort((left, right) => left.localeCompare(right, "en", { numeric: true }));
+  const label = (moment) => (moment === to ? "now" : `${Math.round((to - moment) / 1000)} s ago`);
+  showWork(at("tasks"), { lanes, pieces, from, to, label });
 }
 
 async function drain(name, button) {
@@ -178,6 +204,7 @@ function show(status) {
   showQueries(status.queries);
   showMeters(status.memory);
   showExecutors(status.executors);
+  showTasks(status.tasks);
   at("devices").replaceChildren(...(status.devices.length
     ? status.devices.map((device) => make("p", device.description))
     : [make("p", "No device: everything runs on the host.", { class: "soft" })]));

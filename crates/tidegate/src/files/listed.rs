@@ -15,7 +15,7 @@ use object_store::{ObjectMeta, ObjectStoreExt};
 
 use super::name_in;
 use crate::error::{Error, ErrorKind};
-use crate::stores::{check_regular, remote_url};
+use crate::stores::{check_regular, remote_url, shown, with_query_in_path};
 
 /// Characters of a pattern.
 const PATTERN: [char; 3] = ['*', '?', '['];
@@ -34,11 +34,13 @@ impl FilePath {
     /// # Errors
     /// Fails for what is neither, and for a pattern that is none.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let wrong = |why: String| Error::new(ErrorKind::Sql, format!("'{text}': {why}"));
+        let wrong = |why: String| Error::new(ErrorKind::Sql, format!("'{}': {why}", shown(text)));
         if text.is_empty() {
             return Err(wrong("a path is missing".into()).into());
         }
         let is_remote = remote_url(text).is_some();
+        let given = shown(text);
+        let text = &*with_query_in_path(text);
         let at = match is_remote {
             // A question mark of a URL begins its query.
             true => text.find(['*', '[']),
@@ -52,7 +54,7 @@ impl FilePath {
                 false => local(text)?,
             };
             return Ok(Self {
-                text: text.into(),
+                text: given.into(),
                 url,
                 pattern: None,
             });
@@ -65,7 +67,7 @@ impl FilePath {
             (false, base) => local(base)?,
         };
         Ok(Self {
-            text: text.into(),
+            text: given.into(),
             url: base,
             pattern: Some(pattern),
         })

@@ -137,7 +137,7 @@ impl SpillSpace {
                  tidegate.memory_limit so that nothing is spilled",
                 place.root.display()
             );
-            Error::with_source(ErrorKind::Io, message, error)
+            Error::with_source(ErrorKind::Io, message, SpillFailure(error))
         })?;
         let folder = Arc::new(made);
         place.folder = Arc::downgrade(&folder);
@@ -328,13 +328,23 @@ impl SpilledBytes {
              limit, or tidegate.memory_limit so that less is spilled",
             self.folder().display()
         );
-        Err(Error::new(ErrorKind::ResourcesExhausted, message))
+        let cause = SpillFailure(io::ErrorKind::StorageFull.into());
+        Err(Error::with_source(
+            ErrorKind::ResourcesExhausted,
+            message,
+            cause,
+        ))
     }
 
     fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
 }
+
+/// The cause of errors of files that statements spill to, whatever they say: this process's disk or its limits.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct SpillFailure(io::Error);
 
 struct Writer {
     file: File,
@@ -380,7 +390,7 @@ fn failed(what: &str, path: &Path, bytes: u64, error: io::Error) -> Error {
              (--temp-dir, SessionBuilder::temp_dir)",
             path.display()
         );
-        return Error::with_source(ErrorKind::Io, message, error);
+        return Error::with_source(ErrorKind::Io, message, SpillFailure(error));
     }
     let free = match free_bytes(folder) {
         Some(free) => format!("{free} bytes are free there"),
@@ -392,7 +402,7 @@ fn failed(what: &str, path: &Path, bytes: u64, error: io::Error) -> Error {
          tidegate.memory_limit so that less is spilled",
         folder.display()
     );
-    Error::with_source(ErrorKind::ResourcesExhausted, message, error)
+    Error::with_source(ErrorKind::ResourcesExhausted, message, SpillFailure(error))
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use crate::memory::QueryPool;
 use crate::options::TidegateOptions;
 use crate::region::PipelineExec;
 use crate::runtime::Runtime;
+use crate::task_context::copied_context;
 
 /// Rows of memory that a statement may read without waiting.
 const ROWS_OF_A_LOOK: usize = 4096;
@@ -184,17 +185,7 @@ fn with_pool(
         memory_pool: Arc::clone(pool) as _,
         ..environment.as_ref().clone()
     };
-    let ctx = TaskContext::new(
-        ctx.task_id(),
-        ctx.session_id(),
-        ctx.session_config().clone(),
-        ctx.scalar_functions().clone(),
-        ctx.higher_order_functions().clone(),
-        ctx.aggregate_functions().clone(),
-        ctx.window_functions().clone(),
-        Arc::new(environment),
-    );
-    Arc::new(ctx)
+    Arc::new(copied_context(ctx).with_runtime(Arc::new(environment)))
 }
 
 /// Returns whether a plan reads nothing but some rows of memory.

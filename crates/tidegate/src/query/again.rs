@@ -32,6 +32,7 @@ use crate::node_rule::NodeRule;
 use crate::options::TidegateOptions;
 use crate::sorts::is_host_sort;
 use crate::spilling::{compact_sorted, joins_that_spill, statement_limit};
+use crate::task_context::copied_context;
 
 /// Bytes of the memory limit for each partition of a second try.
 const PARTITION_BYTES: u64 = 128 << 20;
@@ -91,16 +92,7 @@ impl SecondTry {
             }
             None => Arc::new(CoalescePartitionsExec::new(plan)),
         };
-        let ctx = TaskContext::new(
-            ctx.task_id(),
-            ctx.session_id(),
-            state.config().clone(),
-            ctx.scalar_functions().clone(),
-            ctx.higher_order_functions().clone(),
-            ctx.aggregate_functions().clone(),
-            ctx.window_functions().clone(),
-            ctx.runtime_env(),
-        );
+        let ctx = copied_context(ctx).with_session_config(state.config().clone());
         Ok((plan, Arc::new(ctx)))
     }
 

@@ -26,7 +26,7 @@ use crate::files::format::checked;
 use crate::files::listed::FilePath;
 use crate::files::table::{FilesOptions, FilesTable};
 use crate::stores::access::AllowedPaths;
-use crate::stores::{check_regular, remote_url};
+use crate::stores::{check_regular, remote_url, shown, with_query_in_path};
 
 /// Characters of a pattern that stands for several files.
 const PATTERN: [char; 2] = ['*', '['];
@@ -269,14 +269,7 @@ fn is_unsupported(error: &DataFusionError) -> bool {
 
 /// Reads a URL, which may have a pattern in its last parts.
 fn remote_table(path: &str) -> Result<ListingTableUrl> {
-    let refused = |message: String| DataFusionError::from(Error::new(ErrorKind::Io, message));
-    let shown = path.split('?').next().unwrap_or_default();
-    if shown.len() < path.len() {
-        let message = format!(
-            "'{shown}?…': what stands behind '?' would not be sent; a pattern has '*' or '[…]'"
-        );
-        return Err(refused(message));
-    }
+    let path = &*with_query_in_path(path);
     let Some(at) = path.find(PATTERN) else {
         return ListingTableUrl::parse(path);
     };
@@ -296,5 +289,5 @@ fn explain(path: &str, error: DataFusionError) -> DataFusionError {
     } else {
         return error;
     };
-    Error::new(ErrorKind::Io, format!("'{path}' {why}")).into()
+    Error::new(ErrorKind::Io, format!("'{}' {why}", shown(path))).into()
 }

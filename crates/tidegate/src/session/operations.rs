@@ -106,13 +106,11 @@ impl Session {
         Some((planner.executors(), planner.activity()))
     }
 
-    /// Reports the tasks of a statement that ran over executors lately, oldest first; `statement` is
-    /// [`LoggedQuery::statement`].
-    pub fn cluster_tasks(&self, statement: u64) -> Vec<TaskReport> {
+    /// Reports the tasks of statements that ran over executors lately, oldest first; [`LoggedQuery::statement`] is a
+    /// query's statement.
+    pub fn cluster_tasks(&self) -> Vec<TaskReport> {
         let planner = planner_of(&self.ctx.copied_config());
-        let tasks = planner.map_or_else(Vec::new, |planner| planner.tasks());
-        let own = tasks.into_iter().filter(|task| task.statement == statement);
-        own.collect()
+        planner.map_or_else(Vec::new, |planner| planner.tasks())
     }
 
     /// Tells an executor of the cluster to finish its tasks, take no others, and end.

@@ -18,6 +18,7 @@ use object_store::{
 use super::WriteFailures;
 use super::access::{AllowedPaths, begins};
 use super::local::LocalFiles;
+use super::queries::without_query;
 
 /// A store, inside what is allowed of it only.
 #[derive(Debug)]
@@ -46,7 +47,8 @@ impl Scope {
                 (allowed.allows(&path), format!("/{location}"))
             }
             Self::Prefixes(store, prefixes) => {
-                (begins(location, prefixes), format!("{store}/{location}"))
+                let shown = without_query(location.as_ref());
+                (begins(location, prefixes), format!("{store}/{shown}"))
             }
         };
         if is_allowed {

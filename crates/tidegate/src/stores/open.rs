@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::ReqwestConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
 use object_store::{CredentialProvider, ObjectStore, RetryConfig};
@@ -21,6 +22,7 @@ use super::connector::ConfinedConnector;
 use super::location::{Family, place};
 use super::options::{METADATA_DISABLED, StoreOptions};
 use super::remote::{Access, NoCredentialsFound, RemoteStore, reason};
+use super::sizes::SizesConnector;
 use crate::error::{Error, ErrorKind};
 
 /// How often a request is tried again.
@@ -107,10 +109,13 @@ fn build(
             Arc::new(builder.with_url(place).build()?)
         }
         Family::Http => {
-            let mut builder = HttpBuilder::new().with_retry(retry).with_url(place);
-            if let Some(allowed) = allowed.cloned() {
-                builder = builder.with_http_connector(ConfinedConnector { allowed });
-            }
+            let builder = HttpBuilder::new().with_retry(retry).with_url(place);
+            let mut builder = match allowed.cloned() {
+                Some(allowed) => {
+                    builder.with_http_connector(SizesConnector(ConfinedConnector { allowed }))
+                }
+                None => builder.with_http_connector(SizesConnector(ReqwestConnector::default())),
+            };
             if place.starts_with("http://") {
                 builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");
             }

@@ -22,6 +22,7 @@ use object_store::{
 
 use super::WriteFailures;
 use super::location::Family;
+use super::queries::without_query;
 use super::whole::WholeObject;
 use crate::error::{Error, ErrorKind};
 
@@ -110,7 +111,7 @@ impl Place {
     fn url(&self, location: &Path) -> String {
         match location.is_root() {
             true => self.name.clone(),
-            false => format!("{}/{location}", self.name),
+            false => format!("{}/{}", self.name, without_query(location.as_ref())),
         }
     }
 

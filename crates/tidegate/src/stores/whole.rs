@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use crate::error::{Error, ErrorKind};
 
 /// The most bytes of an object that is read whole for its parts.
-const OBJECT_BYTES_MAX: u64 = 256 << 20;
+pub(super) const OBJECT_BYTES_MAX: u64 = 256 << 20;
 
 /// The object that was read last.
 #[derive(Debug, Default)]

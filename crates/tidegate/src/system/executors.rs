@@ -23,6 +23,7 @@ pub(super) fn executors(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
         .text("devices", |executor| Some(executor.devices.join(", ")))
         .count("tasks", |executor| executor.tasks)
         .seconds("silent_seconds", |executor| executor.silent_seconds)
+        .count("received_bytes", |executor| executor.received_bytes)
         .with::<f64, Float64Array>("speed", |executor| executor.speed)
         .batch()
 }

@@ -313,6 +313,32 @@ async fn files_of_http_servers_are_read_in_ranges() {
         answer(&session, &sql).await,
         answer(&session, "SELECT 3 AS s").await
     );
+    for path in ["signed/t.csv", "chunked/t.csv"] {
+        let sql = format!("SELECT sum(a) AS s FROM '{}/{path}'", server.url);
+        let expect = answer(&session, "SELECT 3 AS s").await;
+        assert_eq!(answer(&session, &sql).await, expect, "{path}");
+    }
+    // A query is sent, and shown nowhere.
+    let asking = format!("{}/asks/t.csv?token=a%20b", server.url);
+    let sql =
+        format!("SELECT sum(a), filename FROM read_csv('{asking}', filename => true) GROUP BY ALL");
+    let expect_asked = format!("SELECT 3, '{}/asks/t.csv?…'", server.url);
+    assert_eq!(
+        answer(&session, &sql).await[1..],
+        answer(&session, &expect_asked).await[1..]
+    );
+    let sql = format!("SELECT sum(a) AS s FROM '{asking}'");
+    assert_eq!(
+        answer(&session, &sql).await,
+        answer(&session, "SELECT 3 AS s").await
+    );
+    for path in ["signed/deep/t.parquet", "chunked/deep/t.parquet"] {
+        let sql = format!(
+            "SELECT count(*) AS n, sum(v) AS s FROM '{}/{path}'",
+            server.url
+        );
+        assert_eq!(answer(&session, &sql).await, expect, "{path}");
+    }
     let sql = format!(
         "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{}/t.csv' OPTIONS ('format.has_header' 'true', 'http.timeout' '5s')",
         server.url
@@ -323,10 +349,8 @@ async fn files_of_http_servers_are_read_in_ranges() {
         ("none.csv", "none.csv"),
         ("deep/", "an http server does not list: name a file"),
         ("locked.csv", "access was denied"),
-        (
-            "t.csv?token=hidden",
-            "what stands behind '?' would not be sent",
-        ),
+        ("none.csv?token=hidden", "none.csv"),
+        ("asks/t.csv?token=hidden", "access was denied"),
     ] {
         let message = refused(&session, &format!("SELECT * FROM '{}/{path}'", server.url)).await;
         assert!(message.contains(expect), "{message}");

@@ -98,8 +98,9 @@ pub(crate) fn closed_address() -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
-/// An HTTP server of the files of a folder, with ranges; `/to/host/path` redirects to there, and
-/// `/whole/path` gives all of a file whatever range is asked for.
+/// An HTTP server of the files of a folder, with ranges; `/to/host/path` redirects to there,
+/// `/whole/path` gives all of a file whatever range is asked for, `/signed/path` refuses HEAD, `/asks/path` asks for the
+/// query `token=a%20b`, and `/chunked/path` gives all of a file and does not say how long it is.
 pub(crate) struct Http {
     pub(crate) url: String,
     files: Arc<Files>,
@@ -157,8 +158,19 @@ impl Drop for Http {
 
 async fn serve(State(files): State<Arc<Files>>, request: Request) -> Response {
     let asked = request.uri().path().trim_start_matches('/');
-    let whole = asked.strip_prefix("whole/");
-    let path = files.folder.join(whole.unwrap_or(asked));
+    let chunked = asked.strip_prefix("chunked/");
+    let whole = asked.strip_prefix("whole/").or(chunked);
+    let signed = asked.strip_prefix("signed/");
+    if signed.is_some() && request.method() == Method::HEAD {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let asks = asked.strip_prefix("asks/");
+    if asks.is_some() && request.uri().query() != Some("token=a%20b") {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let path = files
+        .folder
+        .join(whole.or(signed).or(asks).unwrap_or(asked));
     if path.ends_with("locked.csv") {
         return StatusCode::UNAUTHORIZED.into_response();
     }
@@ -189,13 +201,20 @@ async fn serve(State(files): State<Arc<Files>>, request: Request) -> Response {
     file.read_exact(&mut content).unwrap();
     let length = content.len();
     let body = match *request.method() {
+        Method::GET if chunked.is_some() => {
+            let pieces: Vec<_> = content.chunks(1000).map(<[u8]>::to_vec).collect();
+            let pieces = pieces.into_iter().map(Ok::<_, std::io::Error>);
+            Body::from_stream(futures::stream::iter(pieces))
+        }
         Method::GET => Body::from(content),
         Method::HEAD => Body::empty(),
         _ => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
     };
     let mut response = Response::new(body);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_LENGTH, length.into());
+    if chunked.is_none() {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
     if range.is_some() {
         files.ranges.fetch_add(1, Ordering::Relaxed);
         let shown = HeaderValue::from_str(&format!("bytes {from}-{to}/{size}"));

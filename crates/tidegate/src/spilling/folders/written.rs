@@ -21,6 +21,8 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use url::Url;
 
+use crate::task_context::copied_context;
+
 /// A file, and the store that has it.
 type File = (Arc<dyn ObjectStore>, Path);
 
@@ -43,16 +45,7 @@ impl Written {
             object_store_registry: Arc::new(registry),
             ..RuntimeEnv::clone(&runtime)
         };
-        let recorded = TaskContext::new(
-            ctx.task_id(),
-            ctx.session_id(),
-            ctx.session_config().clone(),
-            ctx.scalar_functions().clone(),
-            ctx.higher_order_functions().clone(),
-            ctx.aggregate_functions().clone(),
-            ctx.window_functions().clone(),
-            Arc::new(runtime),
-        );
+        let recorded = copied_context(ctx).with_runtime(Arc::new(runtime));
         (Self(files), Arc::new(recorded))
     }
 
