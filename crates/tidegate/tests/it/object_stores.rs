@@ -320,13 +320,11 @@ async fn files_of_http_servers_are_read_in_ranges() {
     }
     // A query is sent, and shown nowhere.
     let asking = format!("{}/asks/t.csv?token=a%20b", server.url);
-    let sql =
-        format!("SELECT sum(a), filename FROM read_csv('{asking}', filename => true) GROUP BY ALL");
-    let expect_asked = format!("SELECT 3, '{}/asks/t.csv?…'", server.url);
-    assert_eq!(
-        answer(&session, &sql).await[1..],
-        answer(&session, &expect_asked).await[1..]
+    let sql = format!(
+        "SELECT sum(a) AS s, filename FROM read_csv('{asking}', filename => true) GROUP BY ALL"
     );
+    let shown = format!("SELECT 3 AS s, '{}/asks/t.csv?…' AS filename", server.url);
+    assert_eq!(answer(&session, &sql).await, answer(&session, &shown).await);
     let sql = format!("SELECT sum(a) AS s FROM '{asking}'");
     assert_eq!(
         answer(&session, &sql).await,
