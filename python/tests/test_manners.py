@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent import futures
 from pathlib import Path
 
 import numpy as np
@@ -434,6 +435,46 @@ def test_delayed_calls_are_tasks_of_a_session():
     # A call may compute others, although it has the only slots.
     nested = tg.delayed(slots={"one": 1})(lambda: alone(5).compute(con) + 1)
     assert nested().compute(con) == 6
+
+
+def test_functions_are_submitted(con):
+    one = con.submit(pow, 2, 5)
+    two = con.submit(lambda x, *, y: x + y, one, y=con.submit("SELECT 3 AS n"))
+    with pytest.raises(TypeError):
+        two.result(timeout=30)
+    three = con.submit(lambda x, table: x + table.to_arrow()["n"][0].as_py(), one, con.submit("SELECT 3 AS n"))
+    assert (one.result(timeout=30), three.result(timeout=30)) == (32, 35)
+    assert con.submit(tg.delayed(sum)([one, tg.delayed(int)("4")])).result(timeout=30) == 36
+    many = [con.submit(lambda n: n * n, n) for n in range(50)]
+    assert sorted(done.result() for done in futures.as_completed(many, timeout=60)) == [n * n for n in range(50)]
+
+    async def awaited():
+        return await con.submit(divmod, 7, 2)
+
+    assert asyncio.run(awaited()) == (3, 1)
+    failed = con.submit(lambda: 1 / 0)
+    assert isinstance(failed.exception(timeout=30), ZeroDivisionError)
+    after = con.submit(lambda x: x, failed)
+    with pytest.raises(ZeroDivisionError):
+        after.result(timeout=30)
+    nested = con.submit(lambda: con.submit(abs, -3).result())
+    assert nested.result(timeout=30) == 3
+    with pytest.raises(TypeError, match="for a function alone"):
+        con.submit("SELECT 1", 2)
+
+
+def test_submitted_calls_are_cancelled(con):
+    free, begun = threading.Event(), []
+    held = con.submit(tg.delayed(slots={"cpu": 0})(free.wait)(60))
+    behind = con.submit(begun.append, held)
+    assert not held.done() and held.running()
+    assert behind.cancel() and behind.cancelled()
+    assert futures.wait([behind], timeout=30).done == {behind}
+    with pytest.raises(futures.CancelledError):
+        behind.result()
+    free.set()
+    assert held.result(timeout=30) is True
+    assert not held.cancel() and begun == []
 
 
 def test_ctrl_c_ends_delayed_calls():

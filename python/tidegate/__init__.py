@@ -13,7 +13,7 @@ from typing import Any
 
 from tidegate import _tidegate
 from tidegate._connection import Connection, Report, connect
-from tidegate._delayed import Delayed, delayed
+from tidegate._delayed import CallFuture, Delayed, delayed
 from tidegate._errors import (
     AlreadyExistsError,
     CancelledError,
@@ -41,6 +41,7 @@ __version__ = _tidegate.__version__
 
 __all__ = [
     "AlreadyExistsError",
+    "CallFuture",
     "CancelledError",
     "Connection",
     "DataFrame",

@@ -6,12 +6,13 @@ import os
 import re
 import site
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, overload
 
 from tidegate import _tidegate, _values
+from tidegate._delayed import CallFuture, Delayed, delayed, submitted
 from tidegate._errors import AlreadyExistsError, Error, SqlError
 from tidegate._frame import DataFrame, Table, arrow_library
 from tidegate._functions import Udf
@@ -238,8 +239,36 @@ class Connection:
         self._session.register_function(named._function)
         return named
 
-    def submit(self, work: DataFrame | str) -> Future:
-        """Start a frame or a statement's text, and return at once with a future of its rows."""
+    @overload
+    def submit(self, work: DataFrame | str) -> Future: ...
+
+    @overload
+    def submit(self, work: Delayed) -> CallFuture: ...
+
+    @overload
+    def submit(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> CallFuture: ...
+
+    def submit(self, work: Any, *args: Any, **kwargs: Any) -> Any:
+        """Start something, and return at once with a future.
+
+        Args:
+            work: a frame or a statement's text, for a future of its rows; or a function, for a future of what it
+                returns, which is called as a task of the session: ``con.submit(f, 1, x=2)``. A delayed call brings what
+                calls take of ``slots``, ``memory``, ``retries`` and ``priority``.
+            args: what a function is called with. Futures among them are waited for, and their values passed.
+            kwargs: the same, by name.
+        """
+        if isinstance(work, Delayed):
+            call = work
+        elif callable(work) and not isinstance(work, DataFrame):
+            call = delayed(work)(*args, **kwargs)
+            args, kwargs = (), {}
+        else:
+            call = None
+        if args or kwargs:
+            raise TypeError("submit() takes arguments for a function alone")
+        if call is not None:
+            return submitted(call, self)
         frame = self.sql(work, _depth=2) if isinstance(work, str) else work
         return Future(frame._named(frame._frame.start))
 

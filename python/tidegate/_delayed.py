@@ -1,13 +1,15 @@
-"""Calls that are put off: a graph of Python functions, computed when a value is asked for."""
+"""Calls that are put off: a graph of Python functions, computed when a value is asked for, or beside what Python does."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, overload
+
+from tidegate._jobs import Future
 
 if TYPE_CHECKING:
     from tidegate import _tidegate
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Whether this thread makes a call.
 _THREAD = threading.local()
+#: Seconds after which whoever waits for a call looks whether Ctrl-C was pressed.
+_LOOK = 0.1
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,12 @@ class Delayed:
         return str(getattr(self._function, "__name__", "call"))
 
     def _inputs(self) -> Iterable[Delayed]:
+        return (item for item in self._found() if isinstance(item, Delayed))
+
+    def _futures(self) -> Iterable[CallFuture | Future]:
+        return (item for item in self._found() if not isinstance(item, Delayed))
+
+    def _found(self) -> Iterable[Delayed | CallFuture | Future]:
         for item in (*self._args, *self._kwargs.values()):
             yield from _found(item)
 
@@ -67,6 +77,35 @@ class Delayed:
 
     def __repr__(self) -> str:
         return f"<tidegate.Delayed {self._name()}>"
+
+
+class CallFuture(concurrent.futures.Future[Any]):
+    """The value of a call that was submitted. Made by ``Connection.submit``.
+
+    It is a future of ``concurrent.futures``: ``wait``, ``as_completed`` and ``asyncio.wrap_future`` take it, and it can be
+    awaited. Passed to ``submit`` or to a delayed call it is an argument of theirs. A call that is cancelled while it runs
+    runs on, and its value is dropped.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def cancel(self) -> bool:
+        if not super().cancel():
+            return False
+        # Those who wait for it are told.
+        self.set_running_or_notify_cancel()
+        self._stop()
+        return True
+
+    def running(self) -> bool:
+        return not self.done()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        import asyncio
+
+        return asyncio.wrap_future(self).__await__()
 
 
 @overload
@@ -109,8 +148,8 @@ def delayed(
     return of if function is None else of(function)
 
 
-def _found(item: Any) -> Iterable[Delayed]:
-    if isinstance(item, Delayed):
+def _found(item: Any) -> Iterable[Delayed | CallFuture | Future]:
+    if isinstance(item, (Delayed, CallFuture, Future)):
         yield item
     elif isinstance(item, (list, tuple)):
         for inner in item:
@@ -123,6 +162,8 @@ def _found(item: Any) -> Iterable[Delayed]:
 def _filled(item: Any, values: dict[int, Any]) -> Any:
     if isinstance(item, Delayed):
         return values[id(item)]
+    if isinstance(item, (CallFuture, Future)):
+        return item.result()
     if type(item) in (list, tuple):
         return type(item)(_filled(inner, values) for inner in item)
     if type(item) is dict:
@@ -147,45 +188,109 @@ def _in_order(last: Delayed) -> list[Delayed]:
 
 
 def _compute(last: Delayed, con: Connection) -> Any:
-    waiting = _in_order(last)
-    values: dict[int, Any] = {}
+    future = submitted(last, con)
+    try:
+        # A signal that another thread was sent wakes nobody.
+        while not future.done():
+            concurrent.futures.wait([future], timeout=_LOOK)
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def submitted(last: Delayed, con: Connection) -> CallFuture:
+    """Begin a call, and those whose values it takes."""
+    graph = _Graph(last, con)
     if getattr(_THREAD, "is_call", False):
         # A call of a call would wait for slots that the outer one has.
-        for call in waiting:
-            values[id(call)] = call._call(values)
-        return values[id(last)]
-    ended: SimpleQueue[tuple[Delayed, Any, BaseException | None]] = SimpleQueue()
-    running: dict[int, _tidegate.Call] = {}
-    try:
-        while id(last) not in values:
-            ready = [call for call in waiting if all(id(inner) in values for inner in call._inputs())]
-            waiting = [call for call in waiting if call not in ready]
-            for call in ready:
-                running[id(call)] = _submit(call, values, con, ended)
-            call, value, error = ended.get()
-            del running[id(call)]
-            if error is not None:
-                raise error
-            values[id(call)] = value
-    except BaseException:
+        graph.run_here()
+    else:
+        graph.advance()
+    return graph.future
+
+
+class _Graph:
+    """Calls on their way."""
+
+    def __init__(self, last: Delayed, con: Connection) -> None:
+        self.future = CallFuture(self._stop)
+        self._last = last
+        self._con = con
+        self._lock = threading.RLock()
+        self._values: dict[int, Any] = {}
+        self._waiting = _in_order(last)
+        self._running: dict[int, _tidegate.Call] = {}
+        for future in {id(future): future for call in self._waiting for future in call._futures()}.values():
+            future.add_done_callback(lambda _: self.advance())
+
+    def run_here(self) -> None:
+        """Make the calls one after the other, in this thread."""
+        try:
+            for call in self._waiting:
+                self._values[id(call)] = call._call(self._values)
+        except BaseException as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(self._values[id(self._last)])
+
+    def advance(self) -> None:
+        """Begin the calls whose arguments are there."""
+        with self._lock:
+            ready = [call for call in self._waiting if self._is_ready(call)]
+            self._waiting = [call for call in self._waiting if call not in ready]
+            try:
+                for call in ready:
+                    self._begin(call)
+            except BaseException as error:
+                self._fail(error)
+
+    def _is_ready(self, call: Delayed) -> bool:
+        return all(id(inner) in self._values for inner in call._inputs()) and all(
+            future.done() for future in call._futures()
+        )
+
+    def _begin(self, call: Delayed) -> None:
+        def body() -> Any:
+            _THREAD.is_call = True
+            try:
+                return call._call(self._values)
+            finally:
+                _THREAD.is_call = False
+
+        def done(value: Any, error: BaseException | None) -> None:
+            with self._lock:
+                self._running.pop(id(call), None)
+                if error is not None:
+                    self._fail(error)
+                    return
+                self._values[id(call)] = value
+                if call is self._last:
+                    self._settle(lambda: self.future.set_result(value))
+                else:
+                    self.advance()
+
+        needs = call._needs
+        task = self._con._session.submit_call(
+            call._name(), body, done, (dict(needs.slots), needs.memory, needs.retries, needs.priority)
+        )
+        if id(call) not in self._values:
+            self._running[id(call)] = task
+
+    def _fail(self, error: BaseException) -> None:
+        self._stop()
+        self._settle(lambda: self.future.set_exception(error))
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._waiting = []
+            running, self._running = self._running, {}
         for task in running.values():
             task.cancel()
-        raise
-    return values[id(last)]
 
-
-def _submit(call: Delayed, values: dict[int, Any], con: Connection, ended: SimpleQueue[Any]) -> _tidegate.Call:
-    def body() -> Any:
-        _THREAD.is_call = True
+    def _settle(self, settle: Callable[[], None]) -> None:
         try:
-            return call._call(values)
-        finally:
-            _THREAD.is_call = False
-
-    def done(value: Any, error: BaseException | None) -> None:
-        ended.put((call, value, error))
-
-    needs = call._needs
-    return con._session.submit_call(
-        call._name(), body, done, (dict(needs.slots), needs.memory, needs.retries, needs.priority)
-    )
+            settle()
+        except concurrent.futures.InvalidStateError:
+            # It was cancelled, or another call failed.
+            pass
