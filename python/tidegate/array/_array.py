@@ -17,6 +17,7 @@ from tidegate._expr import Expr, col, fn, lit, when
 from tidegate._options import options
 
 if TYPE_CHECKING:
+    from tidegate._connection import Connection
     from tidegate._frame import DataFrame
 
 #: What the indices of the dimensions are called.
@@ -80,23 +81,42 @@ class Dimension:
         return index if self.step == 1 else Expr(("bin", "quotient", index._node, lit(self.step)._node))
 
 
+class Deferred:
+    """A frame that is made when it is first wanted: an array of NumPy's that only goes back to NumPy needs none."""
+
+    def __init__(self, con: Connection, make: Callable[[], DataFrame]) -> None:
+        self.con = con
+        self._make = make
+        self._frame: DataFrame | None = None
+
+    def frame(self) -> DataFrame:
+        if self._frame is None:
+            self._frame = self._make()
+        return self._frame
+
+
 class Array:
     """A lazy array. Made by functions of :mod:`tidegate.array`; it never changes."""
 
-    __slots__ = ("_base", "_chunks", "_dimensions", "_dtype", "_fixed", "_is_masked", "_value", "__weakref__")
+    __slots__ = (
+        "_chunks", "_dimensions", "_dtype", "_fixed", "_is_masked", "_made", "_source", "_value", "__weakref__",
+    )
     __array_priority__ = 100.0
 
     def __init__(
         self,
-        base: DataFrame,
+        base: DataFrame | Deferred,
         dimensions: tuple[Dimension, ...],
         value: Expr,
         dtype: np.dtype[Any],
         chunks: tuple[int, ...] | None = None,
         fixed: tuple[tuple[str, int], ...] = (),
         is_masked: bool = False,
+        source: np.ndarray[Any, Any] | None = None,
     ) -> None:
-        self._base = base
+        self._made = base
+        # The values, where NumPy has them already.
+        self._source = source
         self._dimensions = dimensions
         self._value = value
         self._dtype = dtype
@@ -105,7 +125,15 @@ class Array:
         self._is_masked = is_masked
 
     def _with(self, value: Expr, dtype: np.dtype[Any]) -> Array:
-        return Array(self._base, self._dimensions, value, dtype, self._chunks, self._fixed, self._is_masked)
+        return Array(self._made, self._dimensions, value, dtype, self._chunks, self._fixed, self._is_masked)
+
+    @property
+    def _base(self) -> DataFrame:
+        return self._made.frame() if isinstance(self._made, Deferred) else self._made
+
+    @property
+    def _con(self) -> Connection:
+        return self._made.con if isinstance(self._made, Deferred) else self._made._con
 
     # --- what it is ---
 
@@ -203,6 +231,8 @@ class Array:
                 f"{options.result_limit:,}: reduce or slice it, write it with to_frame().write_parquet(), or raise "
                 "the limit"
             )
+        if self._source is not None:
+            return np.array(self._source) if self._dimensions else self._source
         if not self._dimensions:
             found = self._values(self._rows().select(self._value.alias("x")))
             return found[0]
@@ -235,7 +265,7 @@ class Array:
 
     def persist(self, on: str = "host") -> Array:
         """Compute the values and keep them: in memory (``host``), or on ``device`` as well."""
-        con = self._base._con
+        con = self._con
         name = f"tidegate_array_{next(_COUNT)}"
         con.register(name, self.to_frame().collect())
         if on != "host":
@@ -285,7 +315,10 @@ class Array:
                 raise IndexError(f"index {index} is out of bounds for a dimension of the length {dimension.length}")
             if dimension.column is not None:
                 fixed.append((dimension.column, dimension.start + index % dimension.length * dimension.step))
-        return Array(self._base, tuple(dimensions), self._value, self._dtype, None, tuple(fixed))
+        source = self._source
+        if source is not None:
+            source = source[tuple(item if item is None or isinstance(item, slice) else int(item) for item in keys)]
+        return Array(self._made, tuple(dimensions), self._value, self._dtype, None, tuple(fixed), source=source)
 
     def _masked(self, mask: Array) -> Array:
         if mask._dtype != np.dtype(bool):
@@ -312,7 +345,8 @@ class Array:
             raise ValueError(f"the axes {tuple(named)} are not those of an array of {self.ndim} dimensions")
         dimensions = tuple(self._dimensions[axis] for axis in order)
         chunks = None if self._chunks is None else tuple(self._chunks[axis] for axis in order)
-        return Array(self._base, dimensions, self._value, self._dtype, chunks, self._fixed)
+        source = None if self._source is None else self._source.transpose(order)
+        return Array(self._made, dimensions, self._value, self._dtype, chunks, self._fixed, source=source)
 
     def reshape(self, *shape: Any) -> Array:
         """Give the values, in their order, other dimensions; one of which may be -1."""
@@ -337,7 +371,7 @@ class Array:
         dimensions = [Dimension(None, 0, 1, 1, 1) if length == 1 else next(kept) for length in lengths]
         left = [dimension for dimension in self._dimensions if dimension.length == 1]
         fixed = [(dimension.column, dimension.start) for dimension in left if dimension.column is not None]
-        return Array(self._base, tuple(dimensions), self._value, self._dtype, None, (*self._fixed, *fixed))
+        return Array(self._made, tuple(dimensions), self._value, self._dtype, None, (*self._fixed, *fixed))
 
     def ravel(self) -> Array:
         """Give the values, in their order, one dimension."""
@@ -618,7 +652,7 @@ def together(*arrays: Array) -> list[Array]:
 
 def _is_alike(one: Array, other: Array) -> bool:
     return (
-        one._base is other._base
+        one._made is other._made
         and one._dimensions == other._dimensions
         and one._fixed == other._fixed
         and one._is_masked == other._is_masked

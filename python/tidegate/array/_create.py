@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from tidegate._expr import col, lit
-from tidegate.array._array import INDICES, Array, Dimension
+from tidegate.array._array import INDICES, Array, Deferred, Dimension
 
 if TYPE_CHECKING:
     from tidegate._connection import Connection
+    from tidegate._frame import DataFrame
 
 Shape = Union[int, Sequence[int]]
 Chunks = Union[int, Sequence[int], None]
@@ -116,14 +117,19 @@ def from_array(values: Any, chunks: Chunks = None, *, con: Connection | None = N
         array = array.astype("int64", casting="safe", copy=False)
     elif array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
         array = array.astype("float64")
-    columns: dict[str, Any] = {}
-    for axis, length in enumerate(array.shape):
-        shape = [1] * array.ndim
-        shape[axis] = length
-        index = np.arange(length, dtype="int64").reshape(shape)
-        columns[INDICES[axis]] = np.broadcast_to(index, array.shape).ravel()
-    columns["x"] = np.ascontiguousarray(array).ravel()
-    base = (con or tidegate.default_connection()).from_arrow(pyarrow.table(columns))
+    array = np.ascontiguousarray(array)
+    own = con or tidegate.default_connection()
+
+    def frame() -> DataFrame:
+        columns: dict[str, Any] = {}
+        for axis, length in enumerate(array.shape):
+            shape = [1] * array.ndim
+            shape[axis] = length
+            index = np.arange(length, dtype="int64").reshape(shape)
+            columns[INDICES[axis]] = np.broadcast_to(index, array.shape).ravel()
+        columns["x"] = array.ravel()
+        return own.from_arrow(pyarrow.table(columns))
+
     dimensions = tuple(Dimension.whole(INDICES[axis], length) for axis, length in enumerate(array.shape))
     pieces = None if chunks is None else _per_dimension(chunks, array.shape)
-    return Array(base, dimensions, col("x"), array.dtype, pieces)
+    return Array(Deferred(own, frame), dimensions, col("x"), array.dtype, pieces, source=array)

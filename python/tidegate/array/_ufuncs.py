@@ -133,7 +133,7 @@ def matmul(one: Any, other: Any) -> Array:
     """Multiply vectors and matrices: a join by the inner index, and a sum."""
     from tidegate.array._create import from_array, zeros
 
-    con = next(item._base._con for item in (one, other) if isinstance(item, Array))
+    con = next(item._con for item in (one, other) if isinstance(item, Array))
     left, right = (item if isinstance(item, Array) else from_array(item, con=con) for item in (one, other))
     if left.ndim > 2 or right.ndim > 2:
         raise TypeError(f"x @ y of {left.ndim} and {right.ndim} dimensions is not there: of 1 or 2 it is")
@@ -161,7 +161,7 @@ def _operands(inputs: tuple[Any, ...]) -> list[Any]:
     from tidegate.array._create import from_array
 
     known: list[Any] = []
-    con = next(item._base._con for item in inputs if isinstance(item, Array))
+    con = next(item._con for item in inputs if isinstance(item, Array))
     for item in inputs:
         if isinstance(item, Array):
             known.append(item)

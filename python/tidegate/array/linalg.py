@@ -107,7 +107,7 @@ def lstsq(a: Array, b: Any, rcond: float | None = None) -> tuple[Array, Array, i
         rcond: singular values below this part of the largest one are taken for 0; ``None`` for NumPy's limit.
     """
     _check(a)
-    right = b if isinstance(b, Array) else from_array(b, con=a._base._con)
+    right = b if isinstance(b, Array) else from_array(b, con=a._con)
     if right.ndim not in (1, 2) or right.shape[0] != a.shape[0]:
         raise ValueError(f"b has the shape {right.shape}, and a has {a.shape}")
     rows, columns = a.shape
@@ -204,7 +204,7 @@ def _float(x: Array) -> np.dtype[Any]:
 
 
 def _lazy(values: _Matrix, like: Array) -> Array:
-    return from_array(values, con=like._base._con)
+    return from_array(values, con=like._con)
 
 
 def _blocks(x: Array, rows_min: int) -> Iterator[_Matrix]:

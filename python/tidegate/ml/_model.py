@@ -280,7 +280,7 @@ def _of_array(X: Any, y: Any, names: list[str] | None) -> tuple[DataFrame, Any]:
     wide = X.to_frame().group_by(**{_ROW: col("i")}).agg(**one)
     if y is None:
         return wide, None
-    target = y if isinstance(y, Array) else from_array(y, con=X._base._con)
+    target = y if isinstance(y, Array) else from_array(y, con=X._con)
     if target.shape != X.shape[:1]:
         raise ValueError(f"y has the shape {target.shape}, and X has {X.shape[0]} rows")
     right = target.to_frame().select(col("i").alias(_ROW), col("x").alias(_TARGET))
