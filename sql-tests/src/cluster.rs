@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tidegate::{Session, SessionBuilder};
-use tidegate_cluster::{Cluster, ClusterError, Executor, ExecutorOptions, Links, Secret};
+use tidegate_cluster::{
+    Cluster, ClusterError, ClusterSessionExt, Executor, ExecutorOptions, Links, Secret,
+};
 use tokio::task::JoinHandle;
 
 /// How many executors there are.
@@ -46,7 +48,7 @@ impl ClusterSession {
         };
         let loopback = ([127, 0, 0, 1], 0).into();
         let cluster = Cluster::new(links.clone())?;
-        let scheduler = session().spread(cluster.planner()).build()?;
+        let scheduler = session().cluster(&cluster).build()?;
         let join = cluster.listen(&scheduler, loopback).await?;
         let mut executors = Vec::new();
         for number in 1..=EXECUTORS {

@@ -14,6 +14,9 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use tidegate::Session;
 
+/// What a refusal ends with.
+pub(crate) const REFUSED: &str = "as a test asks";
+
 /// What the pool says that its limit is: no join plans to hold that much in memory.
 const LIMIT: usize = 1024;
 
@@ -90,7 +93,7 @@ impl MemoryPool for Refusing {
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let name = reservation.consumer().name();
         if name.starts_with("HashJoinInput") && self.refuses.swap(false, Ordering::Relaxed) {
-            let message = format!("{name} is refused {additional} bytes, as a test asks");
+            let message = format!("{name} is refused {additional} bytes, {REFUSED}");
             return Err(DataFusionError::ResourcesExhausted(message));
         }
         self.inner.try_grow(reservation, additional)

@@ -27,7 +27,7 @@ use tidegate::spread::{
     ClusterActivity, ExecutorReport, Extent, Reader, SpreadPlanner, Spreading, TaskReport,
     leaf_bytes, leaf_shares,
 };
-use tidegate::{RegionReport, Runtime, Session, TidegateOptions, UnaryExec};
+use tidegate::{RegionReport, Runtime, Session, SessionBuilder, TidegateOptions, UnaryExec};
 use tokio::net::TcpListener;
 use tonic::Request;
 use tonic::service::InterceptorLayer;
@@ -153,6 +153,18 @@ impl Cluster {
     /// Returns how many executors statements may use.
     pub fn num_ready(&self) -> usize {
         self.planner.members.usable(&[]).len()
+    }
+}
+
+/// Sessions over a cluster.
+pub trait ClusterSessionExt {
+    /// Runs statements over a cluster's executors, where `tidegate.spread` and `tidegate.spread_above` say so.
+    fn cluster(self, cluster: &Cluster) -> Self;
+}
+
+impl ClusterSessionExt for SessionBuilder {
+    fn cluster(self, cluster: &Cluster) -> Self {
+        self.spread(cluster.planner())
     }
 }
 

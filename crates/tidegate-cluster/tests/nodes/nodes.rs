@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use tidegate::{AllowedPaths, Session, SessionBuilder};
-use tidegate_cluster::{Cluster, ClusterError, Executor, ExecutorOptions, Links, Secret, Url};
+use tidegate_cluster::{
+    Cluster, ClusterError, ClusterSessionExt, Executor, ExecutorOptions, Links, Secret, Url,
+};
 use tokio::task::JoinHandle;
 
 pub(crate) fn builder() -> SessionBuilder {
@@ -59,11 +61,7 @@ impl Nodes {
 
     async fn new(links: Links) -> Self {
         let cluster = Cluster::new(links.clone()).unwrap();
-        let session = builder()
-            .file_urls()
-            .spread(cluster.planner())
-            .build()
-            .unwrap();
+        let session = builder().file_urls().cluster(&cluster).build().unwrap();
         let url = cluster.listen(&session, ([127, 0, 0, 1], 0).into()).await;
         session.set("tidegate.spread", "always").await.unwrap();
         Self {
