@@ -50,6 +50,11 @@ impl SpreadExec {
         }
     }
 
+    /// Writes the stages of a plan that has not run.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.first.lock().as_ref().map(Attempt::text)
+    }
+
     /// Returns the statement's number.
     pub(crate) fn statement(&self) -> u64 {
         self.spreader.statement

@@ -242,9 +242,8 @@ impl SpreadPlanner for Planner {
         };
         match spreader.attempt(executors, 1).await? {
             Some(attempt) => {
-                let text = attempt.text();
                 let plan = Arc::new(SpreadExec::new(spreader, attempt));
-                Ok(Spreading::Out { plan, text })
+                Ok(Spreading::Out { plan })
             }
             None => here("no part of it gains from more than one process"),
         }
@@ -268,6 +267,10 @@ impl SpreadPlanner for Planner {
 
     fn tasks(&self) -> Vec<TaskReport> {
         self.tasks.reports()
+    }
+
+    fn explained(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
+        plan.downcast_ref::<SpreadExec>()?.text()
     }
 
     fn statement_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
@@ -354,7 +357,7 @@ impl Drop for Attempt {
 
 impl Attempt {
     /// Writes the stages, tasks and executors.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let names = self.executors.iter().enumerate();
         let names: Vec<String> = names
             .map(|(task, executor)| format!("t{task} on {}", executor.name))

@@ -149,12 +149,12 @@ async fn over_executors(
         let planner = planner();
         let explained = on_large_stack(planner.create_physical_plan(logical, state)).await?;
         return Ok(Some(match asked(&explain.plan, state, &hook).await? {
-            Some(spreading) => with_stages(explained, &spreading),
+            Some(spreading) => with_stages(explained, &spreading, &hook),
             None => explained,
         }));
     }
     match asked(logical, state, &hook).await? {
-        Some(Spreading::Out { plan, .. }) => Ok(Some(plan)),
+        Some(Spreading::Out { plan }) => Ok(Some(plan)),
         _ => Ok(None),
     }
 }
@@ -250,7 +250,11 @@ fn why_here(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
 }
 
 /// Puts what becomes of a statement into its EXPLAIN.
-fn with_stages(explained: Arc<dyn ExecutionPlan>, spreading: &Spreading) -> Arc<dyn ExecutionPlan> {
+fn with_stages(
+    explained: Arc<dyn ExecutionPlan>,
+    spreading: &Spreading,
+    hook: &SpreadHook,
+) -> Arc<dyn ExecutionPlan> {
     let Some(explain) = explained.downcast_ref::<ExplainExec>() else {
         return explained;
     };
@@ -259,7 +263,7 @@ fn with_stages(explained: Arc<dyn ExecutionPlan>, spreading: &Spreading) -> Arc<
             return plan.clone();
         }
         let text = match spreading {
-            Spreading::Out { text, .. } => text.clone(),
+            Spreading::Out { plan } => hook.0.explained(plan).unwrap_or_default(),
             Spreading::Here(why) => format!("Not spread: {why}\n{}", plan.plan),
         };
         StringifiedPlan::new(PlanType::FinalPhysicalPlan, text)

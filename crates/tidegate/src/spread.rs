@@ -73,6 +73,9 @@ pub trait SpreadPlanner: fmt::Debug + Send + Sync {
     /// Reports the tasks of statements that ran over executors lately, oldest first.
     fn tasks(&self) -> Vec<TaskReport>;
 
+    /// Writes the stages, tasks and executors of a plan of [`Spreading::Out`] that has not run, as EXPLAIN shows them.
+    fn explained(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<String>;
+
     /// Returns the number of the statement that a plan runs, if it is one of [`Spreading::Out`].
     fn statement_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<u64>;
 
@@ -91,8 +94,6 @@ pub enum Spreading {
     Out {
         /// The plan, of one partition.
         plan: Arc<dyn ExecutionPlan>,
-        /// Its stages, tasks and executors, as EXPLAIN shows them.
-        text: String,
     },
     /// It stays in this process, with the reason.
     Here(String),

@@ -3,8 +3,11 @@
 //! A `WindowAggExec` holds all of its input, puts it together, and makes a value for each row before it makes an
 //! array of them, and asks no one. What goes into it is counted here as what it will take; it cannot spill.
 
+mod growing;
+
 use std::sync::Arc;
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -12,12 +15,13 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound};
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::windows::WindowAggExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::TryStreamExt as _;
 
 use crate::node_rule::Replaced;
 use crate::unary::{UnaryExec, UnaryOperator};
+use growing::{Growing, Seen};
 
 /// How often rows are there at once: as batches, as one batch, and in the output.
 const COPIES: usize = 2;
@@ -25,18 +29,26 @@ const COPIES: usize = 2;
 /// Bytes of a row's value before it is put into an array.
 const VALUE_BYTES: usize = 80;
 
-/// Puts a [`Counted`] below a window that holds all of its rows.
+/// Puts a [`Counted`] below a window that holds all of its rows, and below one that goes through them and has values
+/// that grow.
 pub(crate) fn count_windows(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
-    let Some(window) = node.downcast_ref::<WindowAggExec>() else {
-        return Ok(None);
+    let whole = node.downcast_ref::<WindowAggExec>();
+    let bounded = node.downcast_ref::<BoundedWindowAggExec>();
+    let (exprs, input) = match (whole, bounded) {
+        (Some(window), _) => (window.window_expr(), window.input()),
+        (None, Some(window)) => (window.window_expr(), window.input()),
+        (None, None) => return Ok(None),
     };
-    let of_rows = window
-        .window_expr()
-        .iter()
-        .filter(|expr| !is_constant(expr));
+    let growing: Vec<Growing> = exprs.iter().filter_map(Growing::of).collect();
+    if whole.is_none() && growing.is_empty() {
+        return Ok(None);
+    }
+    let of_rows = exprs.iter().filter(|expr| !is_constant(expr));
     let input = Arc::new(UnaryExec(Counted {
-        input: Arc::clone(window.input()),
+        input: Arc::clone(input),
         row_bytes: of_rows.count().min(1) * VALUE_BYTES,
+        holds_all: whole.is_some(),
+        growing,
     }));
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     Arc::clone(node)
@@ -61,6 +73,9 @@ struct Counted {
     input: Arc<dyn ExecutionPlan>,
     /// Bytes of a row beside those of its columns.
     row_bytes: usize,
+    /// Whether the window holds all rows, and not those of a batch alone.
+    holds_all: bool,
+    growing: Vec<Growing>,
 }
 
 impl UnaryOperator for Counted {
@@ -82,12 +97,31 @@ impl UnaryOperator for Counted {
     fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let consumer = MemoryConsumer::new(format!("WindowAggExec[{partition}]"));
         let held = consumer.register(ctx.memory_pool());
-        let row_bytes = self.row_bytes;
+        let (row_bytes, holds_all, growing) =
+            (self.row_bytes, self.holds_all, self.growing.clone());
+        let mut seen: Vec<Seen> = growing.iter().map(|_| Seen::default()).collect();
         let rows = self.input.execute(partition, ctx)?;
-        let counted = rows.and_then(move |batch| {
+        let mut count = move |batch: &RecordBatch| -> Result<()> {
             let of_columns = batch.get_array_memory_size().saturating_mul(COPIES);
             let of_rows = batch.num_rows().saturating_mul(row_bytes);
-            let taken = held.try_grow(of_columns.saturating_add(of_rows));
+            let (mut more, mut alone) = (0_u64, 0_u64);
+            for (growing, seen) in growing.iter().zip(&mut seen) {
+                let taken = growing.taken(batch, seen)?;
+                more = more.saturating_add(taken.more);
+                alone = alone.saturating_add(taken.alone);
+            }
+            // More than there is anywhere, and no overflow where it is added up.
+            let bytes = |bytes: u64| bytes.min(1 << 60) as usize;
+            match holds_all {
+                true => {
+                    let of_batch = of_columns.saturating_add(of_rows);
+                    held.try_grow(of_batch.saturating_add(bytes(more)))
+                }
+                false => held.try_resize(bytes(alone)),
+            }
+        };
+        let counted = rows.and_then(move |batch| {
+            let taken = count(&batch);
             std::future::ready(taken.map(|()| batch))
         });
         let schema = self.input.schema();
