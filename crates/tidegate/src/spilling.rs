@@ -6,6 +6,7 @@
 //! a sort and a limit of each top-k that would take much of the memory limit.
 
 mod compact;
+mod crossed;
 mod folders;
 mod windows;
 
@@ -34,6 +35,7 @@ use crate::region::PipelineExec;
 use crate::runtime::Runtime;
 
 pub(crate) use compact::{compact_sorted, compact_written, compacted, compacted_column};
+pub(crate) use crossed::cut_crossed;
 pub(crate) use folders::write_folders_in_turn;
 pub(crate) use windows::count_windows;
 
