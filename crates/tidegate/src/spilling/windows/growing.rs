@@ -102,7 +102,7 @@ impl Growing {
         let keys = self.partition_by.iter().map(evaluate);
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let ranges = match keys.is_empty() {
-            true => vec![0..batch.num_rows()],
+            true => std::iter::once(0..batch.num_rows()).collect(),
             false => partition(&keys)?.ranges(),
         };
         for range in ranges {
