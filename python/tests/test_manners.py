@@ -459,6 +459,9 @@ def test_functions_are_submitted(con):
         after.result(timeout=30)
     nested = con.submit(lambda: con.submit(abs, -3).result())
     assert nested.result(timeout=30) == 3
+    made: list[int] = []
+    inner = con.submit(lambda: con.submit(lambda x: made.append(x) or x + 1, one).result())
+    assert (inner.result(timeout=30), made) == (33, [32])
     with pytest.raises(TypeError, match="for a function alone"):
         con.submit("SELECT 1", 2)
 

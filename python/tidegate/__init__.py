@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate._connection import Connection, Report, connect
-from tidegate._delayed import CallFuture, Delayed, delayed
+from tidegate._delayed import Delayed, delayed
 from tidegate._errors import (
     AlreadyExistsError,
     CancelledError,
@@ -36,6 +36,9 @@ from tidegate._frame import DataFrame, GroupBy, Table
 from tidegate._functions import Udf, udf
 from tidegate._jobs import Future
 from tidegate._options import options
+
+if TYPE_CHECKING:
+    from tidegate._calls import CallFuture
 
 __version__ = _tidegate.__version__
 
@@ -85,6 +88,15 @@ __all__ = [
 ]
 
 _default: Connection | None = None
+
+
+def __getattr__(name: str) -> Any:
+    # What takes long to import waits until somebody wants it.
+    if name == "CallFuture":
+        from tidegate._calls import CallFuture
+
+        return CallFuture
+    raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
 
 
 def default_connection() -> Connection:

@@ -9,14 +9,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from tidegate import _tidegate, _values
-from tidegate._delayed import CallFuture, Delayed, delayed, submitted
+from tidegate._delayed import Delayed, delayed
 from tidegate._errors import AlreadyExistsError, Error, SqlError
 from tidegate._frame import DataFrame, Table, arrow_library
 from tidegate._functions import Udf
 from tidegate._jobs import Future
+
+if TYPE_CHECKING:
+    from tidegate._calls import CallFuture
 
 #: What begins a statement that gives rows and changes nothing, for servers.
 _QUERY = re.compile(
@@ -268,6 +271,8 @@ class Connection:
         if args or kwargs:
             raise TypeError("submit() takes arguments for a function alone")
         if call is not None:
+            from tidegate._calls import submitted
+
             return submitted(call, self)
         frame = self.sql(work, _depth=2) if isinstance(work, str) else work
         return Future(frame._named(frame._frame.start))

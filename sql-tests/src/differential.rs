@@ -92,6 +92,17 @@ pub async fn lanes_answer_as_datafusion_does() {
     }
     assert!(tally.failures.is_empty(), "{}", tally.report());
     tally.assert_both_sides_worked(&lanes);
+    for replanned in engines
+        .lanes
+        .iter()
+        .filter_map(|(_, lane)| lane.replanned())
+    {
+        let asked = tally.asked;
+        assert!(
+            replanned * 20 >= asked,
+            "only {replanned} of {asked} queries were planned again"
+        );
+    }
     assert!(
         tally.undecided <= 3 + tally.asked / 1_000,
         "{} answers were compared with none",

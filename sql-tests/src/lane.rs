@@ -188,6 +188,14 @@ impl Connection {
         }
     }
 
+    /// Returns how many of its statements were planned again for less memory, in the lane that does so.
+    pub fn replanned(&self) -> Option<u64> {
+        match &self.engine {
+            Engine::Replanned(session) => Some(session.refused()),
+            _ => None,
+        }
+    }
+
     /// Runs one statement and collects what it returns.
     pub async fn collect(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), LaneError> {
         let work = async {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use datafusion::common::DataFusionError;
 use datafusion::error::Result;
@@ -33,6 +33,7 @@ impl ReplannedSession {
         let pool = Arc::new(Refusing {
             inner: Arc::clone(&environment.memory_pool),
             refuses: AtomicBool::new(false),
+            refused: AtomicU64::new(0),
         });
         let environment = RuntimeEnvBuilder::from_runtime_env(environment)
             .with_memory_pool(Arc::clone(&pool) as _)
@@ -50,6 +51,11 @@ impl ReplannedSession {
         &self.context
     }
 
+    /// Returns how many hash joins were refused memory.
+    pub(crate) fn refused(&self) -> u64 {
+        self.pool.refused.load(Ordering::Relaxed)
+    }
+
     /// Has the next hash join fail for want of memory.
     pub(crate) fn refuse_next(&self) {
         self.pool.refuses.store(true, Ordering::Relaxed);
@@ -61,6 +67,7 @@ impl ReplannedSession {
 struct Refusing {
     inner: Arc<dyn MemoryPool>,
     refuses: AtomicBool,
+    refused: AtomicU64,
 }
 
 impl fmt::Display for Refusing {
@@ -93,6 +100,7 @@ impl MemoryPool for Refusing {
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let name = reservation.consumer().name();
         if name.starts_with("HashJoinInput") && self.refuses.swap(false, Ordering::Relaxed) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
             let message = format!("{name} is refused {additional} bytes, {REFUSED}");
             return Err(DataFusionError::ResourcesExhausted(message));
         }

@@ -210,9 +210,18 @@ struct Again<'a> {
 impl Again<'_> {
     /// Plans the statement again, if it may run again.
     async fn at(&self, lost: &Attempt, told: Told) -> Result<At> {
-        let name = lost.watch.suspect(&told.executor);
+        let name = lost.watch.name(&told.executor);
         let why = &told.message;
         tracing::warn!(executor = %name, attempt = lost.number, why, "a statement lost an executor");
+        if told.cannot_spill {
+            // Other statements may need less.
+            self.spreader.leave_out(name);
+            if self.has_left || lost.number > self.spreader.retries {
+                return Err(told.into_shown());
+            }
+        } else {
+            lost.watch.suspect(name);
+        }
         if self.has_left {
             let message = format!(
                 "executor {name} was lost after rows of the statement had left: run it again ({why})"
@@ -312,6 +321,7 @@ async fn gone(attempt: &Attempt) -> Told {
         if !attempt.watch.mend(name, why) {
             return Told::new(ErrorKind::Lost, name, why);
         }
+        attempt.watch.suspect(name);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A cluster as its scheduler sees it: where executors join, and how statements are cut into stages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,6 +22,7 @@ use datafusion_distributed::{
     RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
     SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
 };
+use parking_lot::Mutex;
 use tidegate::options::{ExchangeCompression, SpreadMode};
 use tidegate::spread::{
     ClusterActivity, ExecutorReport, Extent, Reader, SpreadPlanner, Spreading, TaskReport,
@@ -234,6 +235,7 @@ impl SpreadPlanner for Planner {
             statement,
             retries: options.retries,
             names: options.executors,
+            left_out: Mutex::default(),
             members: Arc::clone(&self.members),
             tasks: Arc::clone(&self.tasks),
             speeds: Arc::clone(&self.speeds),
@@ -330,6 +332,8 @@ pub(crate) struct Spreader {
     pub(crate) statement: u64,
     pub(crate) retries: usize,
     names: Vec<String>,
+    /// Executors that could not spill what the statement needs.
+    left_out: Mutex<BTreeSet<String>>,
     pub(crate) members: Arc<Members>,
     tasks: Arc<Tasks>,
     speeds: Arc<Speeds>,
@@ -374,7 +378,15 @@ impl Attempt {
 impl Spreader {
     /// Lists the executors that may be used now.
     pub(crate) fn usable(&self) -> Vec<Usable> {
-        self.members.usable(&self.names)
+        let mut usable = self.members.usable(&self.names);
+        let left_out = self.left_out.lock();
+        usable.retain(|executor| !left_out.contains(&executor.name));
+        usable
+    }
+
+    /// Has further runs of the statement do without an executor.
+    pub(crate) fn leave_out(&self, executor: &str) {
+        self.left_out.lock().insert(executor.into());
     }
 
     /// Plans the statement over executors; `None` if that leaves it in one stage.

@@ -38,20 +38,22 @@ pub(crate) struct Told {
     /// The executor's name; its URL if it was lost.
     pub(crate) executor: String,
     pub(crate) message: String,
+    /// The executor has no room for what the statement spills, or cannot write it.
+    #[serde(default)]
+    pub(crate) cannot_spill: bool,
 }
 
 impl Told {
-    /// Describes an error of an executor; one that came from another executor stays what it is. An executor that
-    /// cannot spill is lost to the statement.
+    /// Describes an error of an executor; one that came from another executor stays what it is.
     pub(crate) fn of(executor: &str, error: &DataFusionError) -> Self {
         if let Some(told) = Self::find(error) {
             return told;
         }
-        let (kind, message) = match tidegate::spread::described(error) {
-            (_, message) if tidegate::spread::cannot_spill(error) => (ErrorKind::Lost, message),
-            described => described,
-        };
-        Self::new(kind, executor, &message)
+        let (kind, message) = tidegate::spread::described(error);
+        Self {
+            cannot_spill: tidegate::spread::cannot_spill(error),
+            ..Self::new(kind, executor, &message)
+        }
     }
 
     pub(crate) fn new(kind: ErrorKind, executor: &str, message: &str) -> Self {
@@ -60,6 +62,7 @@ impl Told {
             kind: name.map_or("internal", |(_, name)| name).into(),
             executor: executor.into(),
             message: message.chars().take(MESSAGE_MAX).collect(),
+            cannot_spill: false,
         }
     }
 
@@ -93,8 +96,9 @@ impl Told {
         kind.map_or(ErrorKind::Internal, |(kind, _)| *kind)
     }
 
+    /// Tells whether the executor is lost to the statement.
     pub(crate) fn is_lost(&self) -> bool {
-        self.kind() == ErrorKind::Lost
+        self.cannot_spill || self.kind() == ErrorKind::Lost
     }
 
     /// Writes the error as it travels.

@@ -225,8 +225,8 @@ impl Watch {
         all.find(|of| of.name == name_or_url || of.url.as_str() == name_or_url)
     }
 
-    /// Returns the name of an executor of this name or URL.
-    fn name<'a>(&'a self, name_or_url: &'a str) -> &'a str {
+    /// Returns the name of an executor of this name or URL, which is known here also when it has left.
+    pub(crate) fn name<'a>(&'a self, name_or_url: &'a str) -> &'a str {
         let known = self.executor(name_or_url);
         known.map_or(name_or_url, |of| &of.name)
     }
@@ -235,14 +235,11 @@ impl Watch {
         Some(&self.executor(name_or_url)?.url)
     }
 
-    /// Has an executor of this name or URL not used again before it reports. Returns its name, which is known
-    /// here also when it has left.
-    pub(crate) fn suspect<'a>(&'a self, name_or_url: &'a str) -> &'a str {
-        let Some(Usable { name, url, .. }) = self.executor(name_or_url) else {
-            return name_or_url;
-        };
-        self.members.suspect(name, url);
-        name
+    /// Has an executor of this name or URL not used again before it reports.
+    pub(crate) fn suspect(&self, name_or_url: &str) {
+        if let Some(Usable { name, url, .. }) = self.executor(name_or_url) {
+            self.members.suspect(name, url);
+        }
     }
 
     /// Notes that the scheduler reads so many partitions of a task. Returns the task if it may move.
@@ -278,8 +275,13 @@ impl Watch {
 
     /// Notes an error of a task: a loss is the statement's, unless it can be mended.
     pub(crate) fn note(self: &Arc<Self>, told: &Told) {
-        if told.is_lost() && !self.mend(&told.executor, &told.message) {
+        if !told.is_lost() {
+            return;
+        }
+        if !self.mend(&told.executor, &told.message) {
             self.lost_for_good(told);
+        } else if !told.cannot_spill {
+            self.suspect(&told.executor);
         }
     }
 
@@ -341,7 +343,7 @@ impl Watch {
             }
             (moved, target)
         };
-        let (lost, name) = (self.suspect(executor), self.name(target.as_str()));
+        let (lost, name) = (self.name(executor), self.name(target.as_str()));
         tracing::warn!(executor = %lost, why, tasks = moved.len(), to = name, "tasks are moved");
         self.lose(executor);
         for sent in moved {

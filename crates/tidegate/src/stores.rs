@@ -10,13 +10,13 @@
 pub(crate) mod access;
 mod connector;
 mod guarded;
+mod http;
 mod local;
 mod location;
 mod open;
 mod options;
 mod queries;
 mod remote;
-mod sizes;
 mod statement;
 mod whole;
 

@@ -3,16 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
 };
+use futures::Stream;
 
 /// What an operator over one input has of its own. It owns no expressions.
 pub trait UnaryOperator: fmt::Debug + Send + Sync + Sized + 'static {
@@ -51,6 +54,63 @@ pub trait UnaryOperator: fmt::Debug + Send + Sync + Sized + 'static {
     /// Those of the formatter.
     fn detail(&self, _: DisplayFormatType, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
+    }
+}
+
+/// What an operator does to the rows of each partition, where it keeps their columns, order and partitions.
+pub(crate) trait StreamOperator: Clone + fmt::Debug + Send + Sync + 'static {
+    /// The name of its node.
+    const NAME: &'static str;
+    /// Whether it gains by an input of more partitions.
+    const GAINS_BY_PARTITIONS: bool = false;
+
+    /// Returns the rows that leave a partition.
+    fn stream(
+        &self,
+        rows: SendableRecordBatchStream,
+        partition: usize,
+        ctx: &TaskContext,
+    ) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static;
+}
+
+/// Puts a [`StreamOperator`] above an input.
+pub(crate) fn streamed<O: StreamOperator>(
+    input: &Arc<dyn ExecutionPlan>,
+    operator: O,
+) -> Arc<dyn ExecutionPlan> {
+    Arc::new(UnaryExec(Streamed {
+        input: Arc::clone(input),
+        operator,
+    }))
+}
+
+#[derive(Clone, Debug)]
+struct Streamed<O> {
+    input: Arc<dyn ExecutionPlan>,
+    operator: O,
+}
+
+impl<O: StreamOperator> UnaryOperator for Streamed<O> {
+    const NAME: &'static str = O::NAME;
+    const KEEPS_ORDER: bool = true;
+    const GAINS_BY_PARTITIONS: bool = O::GAINS_BY_PARTITIONS;
+
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
+            input,
+            operator: self.operator.clone(),
+        }
+    }
+
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let rows = self.input.execute(partition, Arc::clone(&ctx))?;
+        let rows = self.operator.stream(rows, partition, &ctx);
+        let schema = self.input.schema();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }
 

@@ -90,6 +90,8 @@ async fn an_executor_that_cannot_spill_is_left_out() {
     let lost =
         "SELECT DISTINCT executor, state FROM system.tasks WHERE state <> 'done' ORDER BY 1, 2";
     assert_eq!(nodes.rows(lost).await, ["e1|lost"]);
+    // Other statements use it.
+    assert_eq!(nodes.num_ready(), 2);
     nodes.session.set("tidegate.spread", "never").await.unwrap();
     assert_eq!(spread, nodes.rows(sorted).await);
 }

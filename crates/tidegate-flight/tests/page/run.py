@@ -242,12 +242,23 @@ def people_log_in_and_admins_stop_queries():
 
 
 def executors_are_listed_and_drained():
-    with Server(command=("cluster", "local", "--executors", "2")) as server, Browser() as browser:
+    cluster = Server("--set", "tidegate.spread=always", command=("cluster", "local", "--executors", "2"))
+    with cluster as server, Browser() as browser:
         browser.call("Page.navigate", url=server.url)
         browser.until("both executors are listed", "document.querySelectorAll('#executors tr').length === 2")
         row = "document.querySelector('#executors tr[data-executor=e1]')"
         assert "ready" in browser.do(f"{row}.innerText")
         assert "host" in browser.do(f"{row}.innerText")
+        assert "None ran" in browser.do(text("#no-tasks"))
+        rows = asked(server, "SELECT id1, sum(v1) FROM h2o_g1(2000000, 10) GROUP BY id1")()
+        assert len(rows) == 10, rows
+        for executor in ("e1", "e2"):
+            bars = f"document.querySelectorAll('#tasks rect[data-lane^=\"{executor} \"]')"
+            browser.until(f"the tasks of {executor} are drawn", f"{bars}.length >= 2")
+            assert "stage" in browser.do(f"{bars}[0].querySelector('title').textContent")
+        assert browser.do("document.getElementById('no-tasks').hidden")
+        received = "document.querySelector('#executors tr[data-executor=e1] td:nth-child(8)')?.innerText"
+        browser.until("e1 has received rows", f"/[1-9].* [KM]?B/.test({received})")
         browser.shot("executors")
         browser.do(f"{row}.querySelector('button.drain').click()")
         browser.until("the executor is gone", f"{row} === null")

@@ -136,32 +136,49 @@ pub(super) fn is_compression(ending: &str) -> bool {
     COMPRESSIONS.iter().any(|(known, _)| *known == ending)
 }
 
-/// Has `COPY … TO 't.csv.gz'` compress what its name says, unless the statement says how itself.
+/// Has `COPY … TO 't.csv.gz'` compress what its name says, and a table of such a file whose columns are declared, which
+/// DataFusion reads, unpack it, unless the statement says how itself.
 pub(super) fn compress_by_name(statement: &mut Statement) {
-    let copy = match statement {
-        Statement::CopyTo(copy) => copy,
-        Statement::Explain(explain) => return compress_by_name(&mut explain.statement),
-        Statement::Statement(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => return,
-    };
+    match statement {
+        Statement::CopyTo(copy) => {
+            let Some((format, compression)) = by_name(&copy.target, copy.stored_as.as_deref())
+            else {
+                return;
+            };
+            copy.stored_as.get_or_insert(format);
+            say(&mut copy.options, compression);
+        }
+        Statement::CreateExternalTable(create) if !create.columns.is_empty() => {
+            let of = |location: &String| Some(by_name(location, Some(&create.file_type))?.1);
+            let mut all = create.locations.iter().map(of);
+            let first = all.next().flatten();
+            if let Some(compression) = first.filter(|_| all.all(|other| other == first)) {
+                say(&mut create.options, compression);
+            }
+        }
+        Statement::Explain(explain) => compress_by_name(&mut explain.statement),
+        Statement::Statement(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => {}
+    }
+}
+
+/// Returns the format of a file of text by its name, and by what the name says that it is compressed.
+fn by_name(path: &str, stored_as: Option<&str>) -> Option<(String, &'static str)> {
+    let mut endings = path.rsplit('.').map(str::to_ascii_lowercase);
+    let (last, format) = (endings.next()?, endings.next()?);
+    let (_, compression) = COMPRESSIONS.iter().find(|(ending, _)| *ending == last)?;
+    let stored_as = stored_as.unwrap_or(&format).to_ascii_lowercase();
+    let is_text = COMPRESSED.contains(&stored_as.as_str());
+    is_text.then_some((format, *compression))
+}
+
+/// Adds a compression to options that say none.
+fn say(options: &mut Vec<(String, Value)>, compression: &str) {
     let is_compression = |(name, _): &(String, Value)| {
         let name = name.to_ascii_lowercase();
         matches!(name.as_str(), "compression" | "format.compression")
     };
-    let mut endings = copy.target.rsplit('.').map(str::to_ascii_lowercase);
-    let (Some(last), Some(format)) = (endings.next(), endings.next()) else {
-        return;
-    };
-    let compression = COMPRESSIONS.iter().find(|(ending, _)| *ending == last);
-    let Some((_, compression)) = compression else {
-        return;
-    };
-    let stored_as = copy.stored_as.as_deref().unwrap_or(&format);
-    if !COMPRESSED.contains(&stored_as.to_ascii_lowercase().as_str()) {
-        return;
-    }
-    copy.stored_as.get_or_insert(format);
-    if !copy.options.iter().any(is_compression) {
-        let value = Value::SingleQuotedString((*compression).into());
-        copy.options.push(("format.compression".into(), value));
+    if !options.iter().any(is_compression) {
+        let value = Value::SingleQuotedString(compression.into());
+        options.push(("format.compression".into(), value));
     }
 }

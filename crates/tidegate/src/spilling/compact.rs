@@ -17,13 +17,12 @@ use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 
 use crate::files::whole::writes_text;
 use crate::node_rule::Replaced;
-use crate::unary::{UnaryExec, UnaryOperator};
+use crate::unary::{StreamOperator, streamed};
 
 /// Bytes beside its rows that an array may hold on to.
 const LEFT_OVER_BYTES: usize = 64 << 10;
@@ -56,45 +55,33 @@ fn over_compact(
     input: &Arc<dyn ExecutionPlan>,
     bytes_max: usize,
 ) -> Replaced {
-    let input = Arc::new(UnaryExec(Compact {
-        input: Arc::clone(input),
-        bytes_max,
-    }));
+    let input = streamed(input, Compact { bytes_max });
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     let node = Arc::clone(node).replace_children(vec![input], options);
     node.map(Some)
 }
 
 /// Copies batches whose buffers hold much more than their rows, and cuts large ones.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Compact {
-    input: Arc<dyn ExecutionPlan>,
     /// The bytes of a batch, about.
     bytes_max: usize,
 }
 
-impl UnaryOperator for Compact {
+impl StreamOperator for Compact {
     const NAME: &'static str = "CompactExec";
-    const KEEPS_ORDER: bool = true;
-    const GAINS_BY_PARTITIONS: bool = false;
 
-    fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.input
-    }
-
-    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input, ..*self }
-    }
-
-    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn stream(
+        &self,
+        rows: SendableRecordBatchStream,
+        _: usize,
+        ctx: &TaskContext,
+    ) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
         let (rows_max, bytes_max) = (ctx.session_config().batch_size(), self.bytes_max);
-        let rows = self.input.execute(partition, ctx)?;
-        let compacted = rows.flat_map(move |batch| match batch {
+        rows.flat_map(move |batch| match batch {
             Ok(batch) => stream::iter(pieces(&batch, rows_max, bytes_max)).left_stream(),
             Err(error) => stream::iter([Err(error)]).right_stream(),
-        });
-        let schema = self.input.schema();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, compacted)))
+        })
     }
 }
 

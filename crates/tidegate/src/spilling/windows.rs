@@ -14,13 +14,12 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound};
 use datafusion::physical_expr::window::WindowExpr;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
-use futures::TryStreamExt as _;
+use futures::{Stream, TryStreamExt as _};
 
 use crate::node_rule::Replaced;
-use crate::unary::{UnaryExec, UnaryOperator};
+use crate::unary::{StreamOperator, streamed};
 use growing::{Growing, Seen};
 
 /// How often rows are there at once: as batches, as one batch, and in the output.
@@ -44,12 +43,12 @@ pub(crate) fn count_windows(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) ->
         return Ok(None);
     }
     let of_rows = exprs.iter().filter(|expr| !is_constant(expr));
-    let input = Arc::new(UnaryExec(Counted {
-        input: Arc::clone(input),
+    let counted = Counted {
         row_bytes: of_rows.count().min(1) * VALUE_BYTES,
         holds_all: whole.is_some(),
         growing,
-    }));
+    };
+    let input = streamed(input, counted);
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     Arc::clone(node)
         .replace_children(vec![input], options)
@@ -70,7 +69,6 @@ fn is_constant(expr: &Arc<dyn WindowExpr>) -> bool {
 /// Takes memory for the rows that pass, and gives it back when nobody reads on.
 #[derive(Clone, Debug)]
 struct Counted {
-    input: Arc<dyn ExecutionPlan>,
     /// Bytes of a row beside those of its columns.
     row_bytes: usize,
     /// Whether the window holds all rows, and not those of a batch alone.
@@ -78,29 +76,20 @@ struct Counted {
     growing: Vec<Growing>,
 }
 
-impl UnaryOperator for Counted {
+impl StreamOperator for Counted {
     const NAME: &'static str = "CountedExec";
-    const KEEPS_ORDER: bool = true;
-    const GAINS_BY_PARTITIONS: bool = false;
 
-    fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.input
-    }
-
-    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self {
-            input,
-            ..self.clone()
-        }
-    }
-
-    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn stream(
+        &self,
+        rows: SendableRecordBatchStream,
+        partition: usize,
+        ctx: &TaskContext,
+    ) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
         let consumer = MemoryConsumer::new(format!("WindowAggExec[{partition}]"));
         let held = consumer.register(ctx.memory_pool());
         let (row_bytes, holds_all, growing) =
             (self.row_bytes, self.holds_all, self.growing.clone());
         let mut seen: Vec<Seen> = growing.iter().map(|_| Seen::default()).collect();
-        let rows = self.input.execute(partition, ctx)?;
         let mut count = move |batch: &RecordBatch| -> Result<()> {
             let of_columns = batch.get_array_memory_size().saturating_mul(COPIES);
             let of_rows = batch.num_rows().saturating_mul(row_bytes);
@@ -120,11 +109,9 @@ impl UnaryOperator for Counted {
                 false => held.try_resize(bytes(alone)),
             }
         };
-        let counted = rows.and_then(move |batch| {
+        rows.and_then(move |batch| {
             let taken = count(&batch);
             std::future::ready(taken.map(|()| batch))
-        });
-        let schema = self.input.schema();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, counted)))
+        })
     }
 }

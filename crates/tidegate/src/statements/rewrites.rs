@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::execution::context::SessionState;
-use datafusion::sql::parser::{CopyToSource, CreateExternalTable, Statement};
+use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
     self, AccessExpr, BinaryOperator, ColumnDef, ColumnOption, ColumnOptionDef,
     ConstraintCharacteristics, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
@@ -34,35 +34,6 @@ use crate::options::UncheckedConstraints;
 
 /// The function that `AT TIME ZONE` calls.
 const AT_TIME_ZONE: &str = "timezone";
-
-/// Says how a file of text is compressed whose columns are declared, as its name ends: DataFusion does not look.
-fn say_compression(create: &mut CreateExternalTable) {
-    const ENDINGS: [(&str, &str); 4] = [
-        (".gz", "gzip"),
-        (".zst", "zstd"),
-        (".bz2", "bzip2"),
-        (".xz", "xz"),
-    ];
-    let is_text = ["CSV", "TSV", "JSON", "NDJSON"].contains(&&*create.file_type.to_uppercase());
-    let is_said = create
-        .options
-        .iter()
-        .any(|(name, _)| name.to_lowercase().ends_with("compression"));
-    if create.columns.is_empty() || !is_text || is_said {
-        return;
-    }
-    let of = |location: &String| {
-        let known = ENDINGS.iter();
-        let mut known = known.filter(|(ending, _)| location.ends_with(ending));
-        known.next().map(|(_, name)| *name)
-    };
-    let mut all = create.locations.iter().map(of);
-    let first = all.next().flatten();
-    if let Some(name) = first.filter(|_| all.all(|other| other == first)) {
-        let value = ast::Value::SingleQuotedString(name.into());
-        create.options.push(("format.compression".into(), value));
-    }
-}
 
 /// What rewriting needs to know of the session.
 pub(crate) struct Rewrites<'a> {
@@ -90,7 +61,6 @@ impl Rewrites<'_> {
                     let options = &mut column.options;
                     options.retain(|option| option.option != ColumnOption::NotNull);
                 }
-                say_compression(create);
                 Ok(())
             }
             Statement::CopyTo(copy) => match &mut copy.source {

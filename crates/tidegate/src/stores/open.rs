@@ -19,10 +19,10 @@ use url::Url;
 use super::WriteFailures;
 use super::access::AllowedPaths;
 use super::connector::ConfinedConnector;
+use super::http::FilesConnector;
 use super::location::{Family, place};
 use super::options::{METADATA_DISABLED, StoreOptions};
 use super::remote::{Access, NoCredentialsFound, RemoteStore, reason};
-use super::sizes::SizesConnector;
 use crate::error::{Error, ErrorKind};
 
 /// How often a request is tried again.
@@ -112,9 +112,9 @@ fn build(
             let builder = HttpBuilder::new().with_retry(retry).with_url(place);
             let mut builder = match allowed.cloned() {
                 Some(allowed) => {
-                    builder.with_http_connector(SizesConnector(ConfinedConnector { allowed }))
+                    builder.with_http_connector(FilesConnector(ConfinedConnector { allowed }))
                 }
-                None => builder.with_http_connector(SizesConnector(ReqwestConnector::default())),
+                None => builder.with_http_connector(FilesConnector(ReqwestConnector::default())),
             };
             if place.starts_with("http://") {
                 builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");

@@ -10,10 +10,11 @@ use url::Url;
 
 use super::Stores;
 use super::location::{Family, remote_url};
+use super::queries::with_query_in_path;
 use crate::error::{Error, ErrorKind};
 
 impl Stores {
-    /// Takes the options out of a statement.
+    /// Takes the options out of a statement, and puts the queries of an external table's addresses into their paths.
     ///
     /// # Errors
     /// [`ErrorKind::Sql`] for an option that there is not or that is of another kind of store;
@@ -21,7 +22,11 @@ impl Stores {
     pub(crate) fn take_options(&self, statement: &mut Statement) -> Result<(), Error> {
         match statement {
             Statement::CreateExternalTable(create) => {
-                self.take(&mut create.options, &create.locations)
+                self.take(&mut create.options, &create.locations)?;
+                for location in &mut create.locations {
+                    *location = with_query_in_path(location).into_owned();
+                }
+                Ok(())
             }
             Statement::CopyTo(copy) => {
                 self.take(&mut copy.options, std::slice::from_ref(&copy.target))

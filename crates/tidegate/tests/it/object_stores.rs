@@ -325,6 +325,12 @@ async fn files_of_http_servers_are_read_in_ranges() {
     );
     let shown = format!("SELECT 3 AS s, '{}/asks/t.csv?…' AS filename", server.url);
     assert_eq!(answer(&session, &sql).await, answer(&session, &shown).await);
+    let sql = format!("CREATE EXTERNAL TABLE asking STORED AS CSV LOCATION '{asking}'");
+    session.collect(&sql).await.unwrap();
+    assert_eq!(
+        answer(&session, "SELECT sum(a) AS s FROM asking").await,
+        answer(&session, "SELECT 3 AS s").await
+    );
     let sql = format!("SELECT sum(a) AS s FROM '{asking}'");
     assert_eq!(
         answer(&session, &sql).await,
@@ -349,6 +355,7 @@ async fn files_of_http_servers_are_read_in_ranges() {
         ("locked.csv", "access was denied"),
         ("none.csv?token=hidden", "none.csv"),
         ("asks/t.csv?token=hidden", "access was denied"),
+        ("unsized/t.csv", "does not say how long the file is"),
     ] {
         let message = refused(&session, &format!("SELECT * FROM '{}/{path}'", server.url)).await;
         assert!(message.contains(expect), "{message}");

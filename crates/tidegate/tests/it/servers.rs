@@ -99,7 +99,7 @@ pub(crate) fn closed_address() -> SocketAddr {
 }
 
 /// An HTTP server of the files of a folder, with ranges; `/to/host/path` redirects to there,
-/// `/whole/path` gives all of a file whatever range is asked for, `/signed/path` refuses HEAD, `/asks/path` asks for the
+/// `/whole/path` gives all of a file whatever range is asked for, `/signed/path` refuses HEAD, `/unsized/path` does too and gives parts that do not say of how much, `/asks/path` asks for the
 /// query `token=a%20b`, and `/chunked/path` gives all of a file and does not say how long it is.
 pub(crate) struct Http {
     pub(crate) url: String,
@@ -160,7 +160,10 @@ async fn serve(State(files): State<Arc<Files>>, request: Request) -> Response {
     let asked = request.uri().path().trim_start_matches('/');
     let chunked = asked.strip_prefix("chunked/");
     let whole = asked.strip_prefix("whole/").or(chunked);
-    let signed = asked.strip_prefix("signed/");
+    let is_unsized = asked.starts_with("unsized/");
+    let signed = asked
+        .strip_prefix("signed/")
+        .or(asked.strip_prefix("unsized/"));
     if signed.is_some() && request.method() == Method::HEAD {
         return StatusCode::FORBIDDEN.into_response();
     }
@@ -217,7 +220,11 @@ async fn serve(State(files): State<Arc<Files>>, request: Request) -> Response {
     }
     if range.is_some() {
         files.ranges.fetch_add(1, Ordering::Relaxed);
-        let shown = HeaderValue::from_str(&format!("bytes {from}-{to}/{size}"));
+        let all = match is_unsized {
+            true => "*".to_string(),
+            false => size.to_string(),
+        };
+        let shown = HeaderValue::from_str(&format!("bytes {from}-{to}/{all}"));
         headers.insert(header::CONTENT_RANGE, shown.unwrap());
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     }

@@ -155,3 +155,40 @@ async fn folders_of_a_copy_that_fails_have_no_file() {
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Sql);
     assert_eq!(files_in(&folder.path().join("out")), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_over_windows_reserve_memory_before_they_are_made() {
+    let session = Session::builder().memory_limit(64 << 20).build().unwrap();
+    for over in [
+        "",
+        "ORDER BY value",
+        "PARTITION BY value % 2",
+        "ORDER BY value ROWS BETWEEN 20000 PRECEDING AND CURRENT ROW",
+    ] {
+        for list in ["array_agg(value)", "string_agg(value::varchar, ',')"] {
+            let sql = format!(
+                "SELECT count(s) FROM (SELECT {list} OVER ({over}) AS s FROM generate_series(1, 100000))"
+            );
+            let error = session.collect(&sql).await.unwrap_err();
+            assert_eq!(
+                error.kind(),
+                ErrorKind::ResourcesExhausted,
+                "{sql}: {error}"
+            );
+        }
+    }
+    for (over, longest) in [
+        ("PARTITION BY value / 10", 10),
+        ("ORDER BY value ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", 3),
+    ] {
+        let sql = format!(
+            "SELECT max(cardinality(s)) AS n FROM (SELECT array_agg(value) OVER ({over}) AS s \
+             FROM generate_series(1, 20000))"
+        );
+        let rows = lines(&session.collect(&sql).await.unwrap());
+        assert!(
+            rows.contains(&format!("| {longest}  |")) || rows.contains(&format!("| {longest} |")),
+            "{rows:?}"
+        );
+    }
+}

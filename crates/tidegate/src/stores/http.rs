@@ -1,6 +1,6 @@
-//! Requests to HTTP servers: the sizes of files that servers do not say when they are asked, and queries of URLs.
+//! Requests to HTTP servers that `object_store` does not get along with, and to URLs with a query.
 //!
-//! `object_store` asks with HEAD, and needs a length. Addresses that are signed for GET refuse HEAD, some servers do not
+//! `object_store` asks for a file with HEAD, and needs a length. Addresses that are signed for GET refuse HEAD, some servers do not
 //! know it, and others send pages in chunks without a length. So HEAD is asked again as GET of the first byte, whose
 //! answer has the size of all, and an answer without a length is read whole, within a limit.
 
@@ -18,19 +18,19 @@ use reqwest::{Method, StatusCode};
 use super::queries::with_query;
 use super::whole::OBJECT_BYTES_MAX;
 
-/// Makes clients that find sizes.
+/// Makes clients that do without HEAD and lengths.
 #[derive(Debug)]
-pub(super) struct SizesConnector<C>(pub(super) C);
+pub(super) struct FilesConnector<C>(pub(super) C);
 
-impl<C: HttpConnector> HttpConnector for SizesConnector<C> {
+impl<C: HttpConnector> HttpConnector for FilesConnector<C> {
     fn connect(&self, options: &ClientOptions) -> Result<HttpClient> {
-        Ok(HttpClient::new(Sizes(self.0.connect(options)?)))
+        Ok(HttpClient::new(FilesClient(self.0.connect(options)?)))
     }
 }
 
-/// A client that finds sizes.
+/// A client that does without HEAD and lengths.
 #[derive(Debug)]
-struct Sizes(HttpClient);
+struct FilesClient(HttpClient);
 
 /// The answer's file is larger than what is read whole to learn its size.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +39,13 @@ struct Sizes(HttpClient);
 )]
 struct TooLong;
 
+/// The server gives parts of the file and not its size.
+#[derive(Debug, thiserror::Error)]
+#[error("the server does not say how long the file is: copy it here")]
+struct NoSize;
+
 #[async_trait]
-impl HttpService for Sizes {
+impl HttpService for FilesClient {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let url = with_query(&request.uri().to_string());
         if let Some(url) = url.and_then(|url| url.parse().ok()) {
@@ -54,7 +59,7 @@ impl HttpService for Sizes {
     }
 }
 
-impl Sizes {
+impl FilesClient {
     async fn head(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (mut parts, _) = request.into_parts();
         let head = HttpRequest::from_parts(parts.clone(), HttpRequestBody::empty());
@@ -79,7 +84,10 @@ impl Sizes {
         let first = self.0.execute(first).await?;
         let size = match first.status() {
             StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
-                size_of_all(first.headers())
+                let Some(size) = size_of_all(first.headers()) else {
+                    return Err(HttpError::new(HttpErrorKind::Unknown, NoSize));
+                };
+                Some(size)
             }
             StatusCode::OK => None,
             _ => return Ok(answer),
