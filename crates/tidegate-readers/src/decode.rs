@@ -1,5 +1,6 @@
 //! A file's bytes, in buffers of any size, to record batches.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -68,15 +69,21 @@ impl Mapping {
         let schema = Arc::new(table.project(projection)?);
         let null_words = sniffed.dialect.null_words.clone().map(Arc::from);
         let mut columns = Vec::with_capacity(projection.len());
+        // Of several columns of a name the first counts.
+        let mut exact: HashMap<&str, usize> = HashMap::new();
+        let mut without_case: HashMap<String, usize> = HashMap::new();
+        for (place, column) in sniffed.columns.iter().enumerate() {
+            exact.entry(&column.name).or_insert(place);
+            without_case
+                .entry(column.name.to_ascii_lowercase())
+                .or_insert(place);
+        }
         for (place, field) in projection.iter().zip(schema.fields()) {
-            let named = |exact: bool| {
-                sniffed.columns.iter().position(|column| match exact {
-                    true => column.name == *field.name(),
-                    false => column.name.eq_ignore_ascii_case(field.name()),
-                })
-            };
+            let name = field.name().as_str();
+            let named = exact.get(name).copied();
+            let named = named.or_else(|| without_case.get(&name.to_ascii_lowercase()).copied());
             let by_place = !sniffed.dialect.header && *place < sniffed.columns.len();
-            let found = named(true).or(named(false)).or(by_place.then_some(*place));
+            let found = named.or(by_place.then_some(*place));
             let column = found.and_then(|found| sniffed.columns.get(found));
             if column.is_none() && !may_lack {
                 let known = sniffed.columns.iter().map(|column| column.name.as_str());

@@ -4,9 +4,11 @@
 //! has the type that all of its values share; where they share none, it is text, and objects and lists are the JSON
 //! that they are. Strings that are all dates, `2024-01-31`, or times, `2024-01-31T10:00:00Z`, are of those types.
 
+mod fields;
 mod lines;
 mod texts;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
@@ -19,6 +21,7 @@ use crate::error::SniffError;
 use crate::sample::Sample;
 use crate::sniff::UTC;
 
+pub use fields::ObjectFields;
 pub use lines::LineDecoder;
 pub use texts::Texts;
 
@@ -86,7 +89,7 @@ pub enum Shape {
     /// A list.
     List(Box<Shape>),
     /// An object, with its fields in order.
-    Object(Vec<(String, Shape)>),
+    Object(ObjectFields),
 }
 
 impl SniffedJson {
@@ -112,20 +115,16 @@ impl SniffedJson {
 
     /// Returns the columns of text in which the file has, or may have, objects or lists.
     pub fn texts(&self, given: &GivenJson, table: &Schema) -> Vec<String> {
-        let is_typed = |name: &String| {
-            let mut typed = given.columns.iter().flatten().chain(&given.types);
-            typed.any(|(typed, _)| typed == name)
-        };
-        let is_nested = |name: &String| match &self.shape {
-            Shape::Object(fields) => {
-                let mut fields = fields.iter();
-                fields.any(|(field, shape)| field == name && shape.is_nested())
-            }
-            _ => false,
-        };
+        let mut may_be_nested = HashSet::new();
+        for (typed, _) in given.columns.iter().flatten().chain(&given.types) {
+            may_be_nested.insert(typed.as_str());
+        }
+        if let Shape::Object(fields) = &self.shape {
+            let nested = fields.iter().filter(|(_, shape)| shape.is_nested());
+            may_be_nested.extend(nested.map(|(name, _)| name.as_str()));
+        }
         let texts = table.fields().iter().filter(|field| {
-            *field.data_type() == DataType::Utf8
-                && (is_nested(field.name()) || is_typed(field.name()))
+            *field.data_type() == DataType::Utf8 && may_be_nested.contains(field.name().as_str())
         });
         texts.map(|field| field.name().clone()).collect()
     }
@@ -154,7 +153,7 @@ impl Shape {
                 Self::List(this)
             }
             (Self::Object(mut this), Self::Object(other)) => {
-                merge_fields(&mut this, other);
+                this.merge(other);
                 Self::Object(this)
             }
             (this, other) if this == other => this,
@@ -195,20 +194,6 @@ impl Shape {
 fn fields_of(fields: &[(String, Shape)]) -> Fields {
     let field = |(name, shape): &(String, Shape)| Field::new(name, shape.data_type(), true);
     fields.iter().map(field).collect()
-}
-
-fn merge_fields(known: &mut Vec<(String, Shape)>, others: Vec<(String, Shape)>) {
-    for (place, (name, shape)) in others.into_iter().enumerate() {
-        // Most objects have their fields in one order.
-        let found = match known.get(place) {
-            Some((same, _)) if *same == name => Some(place),
-            _ => known.iter().position(|(known, _)| *known == name),
-        };
-        match found {
-            Some(found) => known[found].1.merge(shape),
-            None => known.push((name, shape)),
-        }
-    }
 }
 
 /// Finds what a file of JSON is, and its columns, unless they are given.
@@ -503,12 +488,13 @@ impl<'de> Visitor<'de> for ShapeVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
-        let mut fields: Vec<(String, Shape)> = Vec::new();
+        let mut fields = ObjectFields::default();
         while let Some((name, shape)) = map.next_entry::<String, Shape>()? {
             if fields.len() >= FIELDS_MAX {
                 return Err(A::Error::custom("an object has too many fields"));
             }
-            merge_fields(&mut fields, vec![(name, shape)]);
+            let place = fields.len();
+            fields.add(name, shape, place);
         }
         Ok(Shape::Object(fields))
     }

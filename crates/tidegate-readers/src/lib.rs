@@ -37,7 +37,7 @@ pub use dialect::{Column, Dialect, Sniffed};
 pub use encoding::{Encoding, Transcoder};
 pub use error::{ReadError, SniffError};
 pub use given::Given;
-pub use records::BATCH_BYTES;
+pub use records::{BATCH_BYTES, ROW_BYTES_MAX, RowMeasure};
 pub use sample::{HEAD_BYTES, HEAD_BYTES_MAX, Piece, Sample, pieces_of};
 pub use schema::together;
 pub use sniff::{is_cut, sniff};

@@ -8,7 +8,7 @@ use crate::dialect::Dialect;
 use crate::error::ReadError;
 
 /// The most bytes of a row.
-pub(crate) const ROW_BYTES_MAX: usize = 64 << 20;
+pub const ROW_BYTES_MAX: usize = 64 << 20;
 /// A batch ends after so many bytes of values, however few its rows are.
 pub const BATCH_BYTES: usize = 8 << 20;
 /// The most values of a row.
@@ -299,6 +299,45 @@ impl Tokenizer {
             line: self.reader.line() - within as u64,
             limit: ROW_BYTES_MAX,
         })
+    }
+}
+
+/// Measures the rows of a text that another reader reads, and tells which of them is too long.
+#[derive(Debug)]
+pub struct RowMeasure {
+    tokenizer: Tokenizer,
+    row: Rows,
+}
+
+impl RowMeasure {
+    /// Begins at the beginning of a text, whose values are separated and enclosed by these bytes.
+    pub fn new(delimiter: u8, quote: u8, escape: Option<u8>, comment: Option<u8>) -> Self {
+        let syntax = Syntax {
+            delimiter,
+            quote: Some(quote),
+            escape,
+            comment,
+        };
+        Self {
+            tokenizer: Tokenizer::new(syntax),
+            row: Rows::default(),
+        }
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// [`ReadError::Row`] for a row that is longer than [`ROW_BYTES_MAX`].
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), ReadError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (step, taken) = self.tokenizer.read(rest, &mut self.row)?;
+            if step == Step::Row {
+                self.row.clear();
+            }
+            rest = &rest[taken..];
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The columns of several files together.
 
+use std::collections::{HashMap, HashSet};
+
 use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::dialect::{Column, Sniffed};
@@ -12,25 +14,27 @@ use crate::error::SniffError;
 /// [`SniffError::Option`] for a file whose columns have other names, unless they are united `by_name`.
 pub fn together(files: &[(&str, &Sniffed)], by_name: bool) -> Result<Schema, SniffError> {
     let mut all: Vec<Column> = Vec::new();
+    // Where each column stands, by its name without case.
+    let mut places: HashMap<String, usize> = HashMap::new();
     for (number, (file, sniffed)) in files.iter().enumerate() {
+        let mut has = HashSet::with_capacity(sniffed.columns.len());
         for column in &sniffed.columns {
-            match all
-                .iter_mut()
-                .find(|known| known.name.eq_ignore_ascii_case(&column.name))
-            {
-                Some(known) => widen(known, column),
-                None if number == 0 || by_name => all.push(column.clone()),
+            let name = column.name.to_ascii_lowercase();
+            match places.get(&name) {
+                Some(place) => widen(&mut all[*place], column),
+                None if number == 0 || by_name => {
+                    places.insert(name.clone(), all.len());
+                    all.push(column.clone());
+                }
                 None => return Err(differs(files[0].0, file, &column.name)),
             }
+            has.insert(name);
         }
         if by_name {
             continue;
         }
-        let has = |known: &Column| {
-            let mut columns = sniffed.columns.iter();
-            columns.any(|column| column.name.eq_ignore_ascii_case(&known.name))
-        };
-        if let Some(missing) = all.iter().find(|known| !has(known)) {
+        let lacks = |known: &&Column| !has.contains(&known.name.to_ascii_lowercase());
+        if let Some(missing) = all.iter().find(lacks) {
             return Err(differs(file, files[0].0, &missing.name));
         }
     }

@@ -3,6 +3,7 @@
 mod existence;
 mod place;
 mod raised;
+mod reworded;
 mod upstream;
 mod wording;
 
@@ -96,6 +97,15 @@ impl Error {
             help: None,
             source: Some(Arc::new(source)),
             upstream: None,
+        }
+    }
+
+    /// Describes a panic of the engine, which is a defect unless an array was too large for Arrow; `message` is what
+    /// is said of a defect.
+    pub(crate) fn of_panic(said: &str, message: String) -> Self {
+        match reworded::too_large(said) {
+            Some(limit) => Self::new(ErrorKind::ResourcesExhausted, limit),
+            None => Self::new(ErrorKind::Internal, message),
         }
     }
 
@@ -209,13 +219,14 @@ impl From<DataFusionError> for Error {
         if find_own(&error).is_some() && described.source.is_some() {
             return described;
         }
+        let says_all = Mistake::of(&error).is_some() || reworded::reworded(&error).is_some();
         let error = Arc::new(error);
-        match Mistake::of(&error) {
-            Some(_) => Self {
+        match says_all {
+            true => Self {
                 upstream: Some(error),
                 ..described
             },
-            None => Self {
+            false => Self {
                 source: Some(Arc::clone(&error) as _),
                 upstream: Some(error),
                 ..described
@@ -252,6 +263,9 @@ fn find_own(error: &DataFusionError) -> Option<&Error> {
 }
 
 fn kind_of(error: &DataFusionError) -> ErrorKind {
+    if let Some((kind, _)) = reworded::reworded(error) {
+        return kind;
+    }
     match error.find_root() {
         // DataFusion calls arguments of wrong types a defect of its own.
         DataFusionError::Internal(_) if Mistake::of(error).is_some() => ErrorKind::Sql,
@@ -287,6 +301,9 @@ fn kind_of(error: &DataFusionError) -> ErrorKind {
 }
 
 fn describe(error: &DataFusionError) -> String {
+    if let Some((_, message)) = reworded::reworded(error) {
+        return message;
+    }
     if let Some(said) = panic_of_task(error) {
         return format!("the query hit a bug in the engine: {said}");
     }
@@ -296,13 +313,11 @@ fn describe(error: &DataFusionError) -> String {
     if let Some(mistake) = Mistake::of(error) {
         return mistake.message();
     }
-    let mut message = wording::plain(error);
-    if kind_of(error) == ErrorKind::ResourcesExhausted && !message.contains("tidegate.") {
-        message.push_str(
-            "; raise tidegate.memory_limit, or lower datafusion.execution.target_partitions",
-        );
+    let message = wording::plain(error);
+    match kind_of(error) {
+        ErrorKind::ResourcesExhausted => reworded::with_way_out(message),
+        _ => message,
     }
-    message
 }
 
 /// Returns what the panic of a task said that DataFusion waited for.

@@ -7,6 +7,7 @@
 //! - `guard` wraps the source of every scan of a plan: opening and decoding files.
 //! - `text` looks at delimited text and JSON before it is read.
 //! - `listed` and `table` are files that a statement names, as one table.
+//! - `footers` are those of Parquet files that planning has read.
 //! - `present` compares a query's tables with the files that are there: deleted and emptied files.
 //!
 //! What is written is written whole or not at all (`whole`), and not among other files (`copied`).
@@ -15,6 +16,7 @@
 //! Parquet is read by DataFusion's, behind readers that check footers and pages (`parquet`).
 
 pub(crate) mod copied;
+pub(crate) mod footers;
 pub(crate) mod format;
 pub(crate) mod guard;
 pub mod ipc;

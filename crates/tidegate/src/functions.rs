@@ -6,40 +6,75 @@
 //! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
 //! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`len`] what `len` counts, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
-//! values by a format, [`lists`] aggregates of lists, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
-//! other systems that are here by another name.
+//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
+//! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
+//! strips letters, [`ages`] counts years, months and days, [`bars`] draws, [`digits`] writes bases, [`hashes`] hashes, [`likeness`]
+//! compares strings, [`reduce`] makes one value of a list, [`settings`] tells settings, and [`special`] computes gamma.
 
+mod accents;
+mod ages;
+mod bars;
 pub(crate) mod bits;
 pub(crate) mod bounded;
 pub(crate) mod counts;
 pub(crate) mod custom;
+mod digits;
 pub(crate) mod division;
 pub(crate) mod folding;
 pub(crate) mod formatted;
 pub(crate) mod forms;
+mod hashes;
 pub(crate) mod intervals;
 pub(crate) mod json;
 pub(crate) mod len;
 pub(crate) mod letters;
 pub(crate) mod like_pattern;
+mod likeness;
 pub(crate) mod linear;
 pub(crate) mod lists;
 pub(crate) mod macros;
 pub(crate) mod moments;
 pub(crate) mod multiples;
+pub(crate) mod ordered_lists;
 pub(crate) mod percentile;
 pub(crate) mod product;
+mod reduce;
 pub(crate) mod regexes;
+pub(crate) mod settings;
 pub(crate) mod similar_to;
 pub(crate) mod single;
+mod special;
 pub(crate) mod sql;
 pub(crate) mod subscripts;
 pub(crate) mod times;
 pub(crate) mod zones;
 
+use std::sync::Arc;
+
 use datafusion::arrow::compute::can_cast_types;
 use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::ScalarUDF;
+
+/// Adds the functions that need nothing of a session.
+pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    let single = [
+        accents::function(),
+        ages::function(),
+        bars::function(),
+        hashes::function(),
+        settings::function(),
+    ];
+    let several = digits::functions().into_iter();
+    let several = several.chain(likeness::functions());
+    let several = several.chain(special::functions());
+    for function in single.into_iter().chain(several) {
+        registry.register_udf(Arc::new(function))?;
+    }
+    registry.register_higher_order_function(Arc::new(reduce::function()))?;
+    Ok(())
+}
 
 /// Tells whether a user made a function.
 pub(crate) fn is_users(function: &ScalarUDF) -> bool {

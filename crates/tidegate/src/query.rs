@@ -12,6 +12,7 @@ mod cancel;
 mod exec;
 mod history;
 mod log;
+mod long_rows;
 mod plan_size;
 mod planning;
 mod profile;
@@ -46,6 +47,7 @@ use crate::runtime::Runtime;
 use crate::spread::{Extent, SpreadHook, Spreading, planner_of};
 use admission::Admission;
 use broadcast::broadcast_sides;
+use long_rows::state_for_small_batches;
 use subqueries::{BESIDE, Subqueries, joined};
 
 pub(crate) use admission::refused;
@@ -129,6 +131,13 @@ pub(crate) async fn physical(
     let planner = planner();
     let plan = planner.create_physical_plan(logical, session);
     let plan = on_large_stack(plan).await?;
+    // The scans of the plan tell how long rows are.
+    if let Some(state) = state_for_small_batches(&plan, session)? {
+        let plan = planner.create_physical_plan(logical, &state);
+        let plan = on_large_stack(plan).await?;
+        let again = SecondTry::of(&plan, logical, &state);
+        return Ok((profiled(plan, logical, session.config_options())?, again));
+    }
     let again = SecondTry::of(&plan, logical, session);
     Ok((profiled(plan, logical, session.config_options())?, again))
 }

@@ -51,7 +51,7 @@ use crate::region::{
 use crate::rewrite::exact_sums::with_exact_sums;
 use crate::runtime::Runtime;
 use crate::sorts::host_sorts;
-use crate::spilling::{compact_written, count_windows, cut_crossed};
+use crate::spilling::{compact_written, count_repeated, count_windows};
 use crate::windows::host_windows;
 
 mod alone;
@@ -129,7 +129,7 @@ impl PhysicalOptimizerRule for PlacePipelines {
             }
         };
         let placed = NodeRule("count_windows", count_windows).optimize(placed, config)?;
-        let placed = NodeRule("cut_crossed", cut_crossed).optimize(placed, config)?;
+        let placed = NodeRule("count_repeated", count_repeated).optimize(placed, config)?;
         NodeRule("compact_written", compact_written).optimize(placed, config)
     }
 

@@ -14,6 +14,7 @@ mod described;
 mod doctor;
 mod embedded;
 mod files;
+mod folders;
 mod formats;
 mod functions;
 mod hinted;

@@ -6,8 +6,8 @@
 //! a sort and a limit of each top-k that would take much of the memory limit.
 
 mod compact;
-mod crossed;
 mod folders;
+mod repeated;
 mod windows;
 
 use std::sync::Arc;
@@ -35,8 +35,8 @@ use crate::region::PipelineExec;
 use crate::runtime::Runtime;
 
 pub(crate) use compact::{compact_sorted, compact_written, compacted, compacted_column};
-pub(crate) use crossed::cut_crossed;
 pub(crate) use folders::write_folders_in_turn;
+pub(crate) use repeated::{LongRows, count_repeated};
 pub(crate) use windows::count_windows;
 
 /// The part of the memory limit that the held side of a hash join may take by what is known of it.

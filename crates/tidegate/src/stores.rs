@@ -52,22 +52,34 @@ pub(crate) struct Stores {
     remote: Mutex<Remote>,
 }
 
-/// Why a write failed last. DataFusion says only that one did; whoever sees that asks here. It is
-/// carried as an extension of the sessions' config.
+/// Why a write failed last. DataFusion says only that one did, or what the store said, which names no file; whoever
+/// sees that asks here. It is carried as an extension of the sessions' config.
 #[derive(Debug, Default)]
-pub(crate) struct WriteFailures(Mutex<Option<Error>>);
+pub(crate) struct WriteFailures(Mutex<Option<WriteFailure>>);
+
+#[derive(Debug)]
+struct WriteFailure {
+    error: Error,
+    /// What the store said.
+    said: String,
+}
 
 impl WriteFailures {
-    fn note(&self, error: Error) {
-        *self.0.lock() = Some(error);
+    fn note(&self, error: Error, of_store: &object_store::Error) {
+        let said = of_store.to_string();
+        *self.0.lock() = Some(WriteFailure { error, said });
     }
 
     /// Puts what is known in the place of DataFusion's error.
     pub(crate) fn explain(&self, error: DataFusionError) -> DataFusionError {
-        if !error.to_string().contains("finalizing writes") {
-            return error;
+        let text = error.to_string();
+        let is_about = |failure: &mut WriteFailure| {
+            text.contains("finalizing writes") || text.contains(&failure.said)
+        };
+        match self.0.lock().take_if(is_about) {
+            Some(failure) => failure.error.into(),
+            None => error,
         }
-        self.0.lock().take().map_or(error, DataFusionError::from)
     }
 }
 

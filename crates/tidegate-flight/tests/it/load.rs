@@ -144,6 +144,20 @@ async fn a_statement_has_its_time() {
     let (code, message) = failure(client, ENDLESS).await;
     assert_eq!(code, Code::DeadlineExceeded);
     assert!(message.contains("statement_timeout"), "{message}");
+    // Rows that are there whenever they are asked for.
+    let (code, message) = failure(client, BOTTOMLESS).await;
+    assert_eq!(code, Code::DeadlineExceeded);
+    assert!(message.contains("statement_timeout"), "{message}");
+    // A client shortens the server's limit, and does not lengthen it.
+    let server = limited(|limits| {
+        limits.statement_timeout = Some(Duration::from_millis(200));
+    })
+    .await;
+    let client = &mut server.client().await;
+    answer(client, "SET tidegate.statement_timeout = '1h'").await;
+    let (code, message) = failure(client, ENDLESS).await;
+    assert_eq!(code, Code::DeadlineExceeded);
+    assert!(message.contains("--statement-timeout"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -163,3 +163,20 @@ fn nested_values_of_some_fields_become_strings() {
         assert_eq!(String::from_utf8(made).unwrap(), expect, "{buffer}");
     }
 }
+
+#[test]
+fn many_fields_keep_their_order() {
+    // Each object has a field of its own, and one that all have.
+    let objects = (0..20_000).map(|n| format!("{{\"k{n}\": {n}, \"all\": 1}}\n"));
+    let text: String = objects
+        .chain([r#"{"k7": 0.5, "all": "x"}"#.into()])
+        .collect();
+    let found = sniff_json(&Sample::whole(text.into()), &GivenJson::default()).unwrap();
+    let schema = found.schema(&GivenJson::default());
+    let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    assert_eq!(names.len(), 20_001);
+    assert_eq!(names[..3], ["k0", "all", "k1"]);
+    assert_eq!(names[20_000], "k19999");
+    assert_eq!(*schema.field(1).data_type(), DataType::Utf8);
+    assert_eq!(*schema.field(8).data_type(), DataType::Float64);
+}

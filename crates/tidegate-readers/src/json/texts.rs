@@ -3,6 +3,8 @@
 //! A field that is an object in some rows and something else in others is a column of text, and so is one whose type
 //! was given as text. Arrow's reader takes no object for a text: [`Texts`] makes strings of them before it.
 
+use std::collections::HashSet;
+
 /// Where a text is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
@@ -22,7 +24,7 @@ enum Place {
 /// Makes strings of the objects and lists of some fields, in buffers of any size.
 #[derive(Debug)]
 pub struct Texts {
-    names: Vec<Vec<u8>>,
+    names: HashSet<Vec<u8>>,
     place: Place,
     depth: usize,
     is_string: bool,

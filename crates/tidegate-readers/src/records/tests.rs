@@ -1,6 +1,7 @@
 //! Rows are the same however the text comes.
 
-use super::{Rows, Step, Syntax, Tokenizer};
+use super::{ROW_BYTES_MAX, RowMeasure, Rows, Step, Syntax, Tokenizer};
+use crate::error::ReadError;
 
 fn rows(text: &str, buffer: usize) -> Rows {
     let mut rows = Rows::default();
@@ -51,4 +52,21 @@ fn rows_are_fitted() {
         (fitted.len(), fitted.text().len(), fitted.ends().len()),
         (0, 0, 0)
     );
+}
+
+#[test]
+fn a_row_that_is_too_long_is_found_by_its_line() {
+    let mut measure = RowMeasure::new(b',', b'"', None, None);
+    measure.push(b"a,b\n\"x\ny\",2\n3,\"").unwrap();
+    let lines = "text\n".repeat(1 << 20);
+    let pieces = ROW_BYTES_MAX / lines.len() + 1;
+    let mut measured = (0..pieces).map(|_| measure.push(lines.as_bytes()));
+    match measured.find_map(Result::err) {
+        Some(ReadError::Row { line, limit }) => assert_eq!((line, limit), (4, ROW_BYTES_MAX)),
+        other => panic!("{other:?}"),
+    }
+    let mut measure = RowMeasure::new(b',', b'"', None, None);
+    for _ in 0..pieces {
+        measure.push(lines.as_bytes()).unwrap();
+    }
 }

@@ -1,6 +1,6 @@
 //! Whether the first row has the columns' names, and what they are.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::traits::Traits;
 use super::types::{Facts, traits_of};
@@ -86,6 +86,8 @@ pub(super) fn names(
     let digits = width.saturating_sub(1).to_string().len();
     let numbered = |place: usize| format!("column{place:0digits$}");
     let mut taken = HashSet::new();
+    // How often a name was numbered, so that of many columns of one name none is tried again.
+    let mut counts: HashMap<String, usize> = HashMap::new();
     let mut names = Vec::with_capacity(width);
     for place in 0..width {
         let written = match header && rows.len() > 0 && place < rows.width(0) {
@@ -99,9 +101,9 @@ pub(super) fn names(
             false => written,
         };
         let mut unique = name.clone();
-        let mut count = 0;
         while !taken.insert(unique.to_lowercase()) {
-            count += 1;
+            let count = counts.entry(name.to_lowercase()).or_default();
+            *count += 1;
             unique = format!("{name}_{count}");
         }
         names.push(unique);

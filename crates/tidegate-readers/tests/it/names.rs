@@ -1,5 +1,9 @@
 //! Names, blanks, words for NULL, and what is no number. Beside each file stands what the sniffer of DuckDB 2.0 makes of it, and why we differ.
 
+use std::sync::Arc;
+
+use tidegate_readers::{Given, Mapping, Sample, sniff, together};
+
 use crate::read::check;
 
 #[test]
@@ -211,4 +215,31 @@ fn json_in_a_value() {
             &[Some("2"), Some("{}")],
         ],
     );
+}
+
+#[test]
+fn many_columns_are_found_by_their_names() {
+    let given = Given {
+        header: Some(true),
+        ..Given::default()
+    };
+    let header = |name: &dyn Fn(usize) -> String| {
+        let names: Vec<String> = (0..40_000).map(name).collect();
+        let row = vec!["1"; names.len()].join(",");
+        sniff(
+            &Sample::whole(format!("{}\n{row}\n", names.join(",")).into()),
+            &given,
+        )
+        .unwrap()
+    };
+    let all = header(&|n| format!("c{n}"));
+    let backwards = header(&|n| format!("C{}", 39_999 - n));
+    let schema = Arc::new(together(&[("a", &all), ("b", &backwards)], false).unwrap());
+    assert_eq!(schema.fields().len(), 40_000);
+    let columns: Vec<usize> = (0..40_000).collect();
+    Mapping::new(&backwards, &schema, &columns, false).unwrap();
+    let same = header(&|_| "x".into());
+    assert_eq!(same.columns[39_999].name, "x_39999");
+    let error = together(&[("a", &all), ("b", &same)], false).unwrap_err();
+    assert!(error.to_string().contains("a has not"), "{error}");
 }

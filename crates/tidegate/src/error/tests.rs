@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::error::ArrowError;
+use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 
 use super::{Error, ErrorKind, in_one_text};
@@ -56,6 +57,65 @@ fn exhausted_memory_names_the_setting() {
         error.to_string().contains("tidegate.memory_limit"),
         "{error}"
     );
+}
+
+#[test]
+fn a_sort_without_memory_names_our_setting() {
+    let short = DataFusionError::ResourcesExhausted("cannot allocate 5 MB".into());
+    let error = Error::from(short.context(
+        "Not enough memory to continue external sort. Consider increasing the memory limit config: \
+         'datafusion.runtime.memory_limit', or decreasing the config: \
+         'datafusion.execution.sort_spill_reservation_bytes'.",
+    ));
+    assert_eq!(error.kind(), ErrorKind::ResourcesExhausted);
+    let text = error.to_string();
+    assert!(
+        text.contains("cannot allocate 5 MB; raise tidegate.memory_limit"),
+        "{text}"
+    );
+    assert!(!text.contains("datafusion.runtime"), "{text}");
+    assert!(std::error::Error::source(&error).is_none());
+}
+
+#[test]
+fn an_array_that_is_too_large_is_a_limit() {
+    let overflow = ArrowError::OffsetOverflowError(1 << 32);
+    let many =
+        ArrowError::InvalidArgumentError("offset overflow: data exceeds the capacity".into());
+    for given in [overflow, many] {
+        let error = Error::from(DataFusionError::ArrowError(Box::new(given), None));
+        assert_eq!(error.kind(), ErrorKind::ResourcesExhausted, "{error}");
+        assert!(error.to_string().contains("batch_size"), "{error}");
+    }
+    let of_panic = |said| Error::of_panic(said, "a bug".into()).kind();
+    assert_eq!(
+        of_panic("byte array offset overflow"),
+        ErrorKind::ResourcesExhausted
+    );
+    assert_eq!(of_panic("index out of bounds"), ErrorKind::Internal);
+}
+
+#[test]
+fn tables_of_one_name_are_told() {
+    let (qualifier, name) = (Box::new("a".into()), "x".to_string());
+    for (cause, expect) in [
+        (
+            SchemaError::DuplicateQualifiedField {
+                qualifier,
+                name: name.clone(),
+            },
+            "two tables of FROM are called 'a'",
+        ),
+        (
+            SchemaError::DuplicateUnqualifiedField { name },
+            "two tables of FROM have no name, and both have a column 'x'",
+        ),
+    ] {
+        let error = DataFusionError::SchemaError(Box::new(cause), Box::new(None));
+        let error = Error::from(error.context("while planning"));
+        assert_eq!(error.kind(), ErrorKind::Sql);
+        assert!(error.to_string().starts_with(expect), "{error}");
+    }
 }
 
 #[test]

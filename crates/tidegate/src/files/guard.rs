@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::stats::Precision;
-use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::{CsvSource, FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -29,6 +29,7 @@ use futures::{FutureExt, StreamExt, stream};
 use super::ipc::IpcSource;
 use super::layer::{Layer, Layered, Opening};
 use super::parquet::CheckedReaders;
+use super::text::DeclaredSource;
 use super::{blame, damaged, name_in, panic_text};
 
 /// The rows of the row groups that a file's access plan names, carried as an extension of the file.
@@ -91,6 +92,8 @@ pub(crate) fn guarded_scan(
         }
     } else if let Some(ipc) = source.downcast_ref::<IpcSource>() {
         Arc::new(ipc.with_batch_bytes_max(page_bytes_max)) as _
+    } else if let Some(csv) = source.downcast_ref::<CsvSource>() {
+        Arc::new(DeclaredSource::new(csv.clone())) as _
     } else {
         Arc::clone(source)
     };

@@ -2,10 +2,12 @@
 //!
 //! What is found of a file is its own; the columns are the table's. So the files of a folder may have other
 //! delimiters, headers and formats of dates, and a file that came later is looked at when it is opened. A
-//! table that was declared with its columns is read by DataFusion's reader, as it was declared.
+//! table that was declared with its columns is read by DataFusion's reader, as it was declared, and its rows have
+//! the same limit ([`declared`]).
 
 mod bytes;
 mod columns;
+mod declared;
 mod described;
 mod found;
 mod objects;
@@ -27,8 +29,11 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion_datasource::TableSchema;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_groups::FileGroup;
+use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
+use datafusion_datasource::{PartitionedFile, TableSchema};
 use object_store::{ObjectMeta, ObjectStore};
 use serde::{Deserialize, Serialize};
 use tidegate_readers::Given;
@@ -38,6 +43,7 @@ use found::Files;
 use source::TextSource;
 
 pub(crate) use columns::merged;
+pub(crate) use declared::DeclaredSource;
 pub(crate) use described::{TextDescription, is_cuttable};
 pub(crate) use source::{RowsLeftOut, rows_left_out};
 
@@ -51,6 +57,11 @@ pub(crate) enum Kind {
     Delimited(Box<Given>),
     /// Objects of JSON.
     Json(Box<GivenJson>),
+}
+
+/// Tells whether an option says how text is written.
+pub(crate) fn says_how(option: &str) -> bool {
+    !OTHER_OPTIONS.contains(&option.to_ascii_lowercase().as_str())
 }
 
 /// Makes formats that look at their files, unless a statement says how they are written.
@@ -74,11 +85,14 @@ impl FileFormatFactory for TextFactory {
         options: &HashMap<String, String>,
     ) -> Result<Arc<dyn FileFormat>> {
         let inner = self.inner.create(state, options)?;
-        let says_how = |name: &String| !OTHER_OPTIONS.contains(&name.to_ascii_lowercase().as_str());
-        if options.keys().any(says_how) {
-            return Ok(inner);
-        }
         let mut kind = self.kind.clone();
+        if options.keys().any(|option| says_how(option)) {
+            let format = TextFormat::new(kind, inner, Union::ByPlace);
+            return Ok(Arc::new(TextFormat {
+                is_said: true,
+                ..format
+            }));
+        }
         if let Kind::Delimited(given) = &mut kind
             && !state.config_options().catalog.has_header
         {
@@ -109,6 +123,8 @@ pub(crate) struct TextFormat {
     inner: Arc<dyn FileFormat>,
     union: Union,
     files: Arc<Files>,
+    /// Whether a statement said how the files are written, and DataFusion finds their columns too.
+    is_said: bool,
 }
 
 impl TextFormat {
@@ -118,8 +134,71 @@ impl TextFormat {
             files: Arc::new(Files::new(kind, compression)),
             inner,
             union,
+            is_said: false,
         }
     }
+
+    /// Plans a scan of files whose columns were declared. DataFusion's has files that are all compressed in one
+    /// way; here there is a scan for each way in which some are, by their names.
+    async fn declared(
+        &self,
+        state: &dyn Session,
+        config: FileScanConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let compression_of = |file: &PartitionedFile| self.files.compression_of(&file.object_meta);
+        let mut compressions: Vec<FileCompressionType> = Vec::new();
+        for file in config.file_groups.iter().flat_map(|group| group.iter()) {
+            let compression = compression_of(file);
+            if !compressions.contains(&compression) {
+                compressions.push(compression);
+            }
+        }
+        let mut scans = Vec::with_capacity(compressions.len());
+        for compression in &compressions {
+            let part = match compressions.len() {
+                1 => config.clone(),
+                _ => part_of(&config, |file| compression_of(file) == *compression),
+            };
+            let scan = self.inner.create_physical_plan(state, part).await?;
+            scans.push(compressed(scan, *compression));
+        }
+        match scans.is_empty() {
+            true => self.inner.create_physical_plan(state, config).await,
+            false => UnionExec::try_new(scans),
+        }
+    }
+}
+
+/// Returns the scan of some of the files of a scan.
+fn part_of(config: &FileScanConfig, is_part: impl Fn(&PartitionedFile) -> bool) -> FileScanConfig {
+    let mut groups = Vec::with_capacity(config.file_groups.len());
+    for group in &config.file_groups {
+        let files: Vec<PartitionedFile> =
+            group.iter().filter(|file| is_part(file)).cloned().collect();
+        if !files.is_empty() {
+            groups.push(FileGroup::new(files));
+        }
+    }
+    let schema = config.file_source().table_schema().table_schema();
+    FileScanConfigBuilder::from(config.clone())
+        .with_file_groups(groups)
+        .with_statistics(Statistics::new_unknown(schema))
+        .with_output_partitioning(None)
+        .build()
+}
+
+/// Has a scan read files that are compressed so.
+fn compressed(
+    scan: Arc<dyn ExecutionPlan>,
+    compression: FileCompressionType,
+) -> Arc<dyn ExecutionPlan> {
+    let source = scan.downcast_ref::<DataSourceExec>();
+    let config = source.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
+    let Some(mut config) = config.cloned() else {
+        return scan;
+    };
+    config.file_compression_type = compression;
+    DataSourceExec::from_data_source(config)
 }
 
 #[async_trait]
@@ -138,10 +217,13 @@ impl FileFormat for TextFormat {
 
     async fn infer_schema(
         &self,
-        _: &dyn Session,
+        state: &dyn Session,
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
+        if self.is_said {
+            return self.inner.infer_schema(state, store, files).await;
+        }
         let found = self.files.find_all(store, files).await?;
         Ok(Arc::new(match self.files.given_json() {
             Some(given) => columns::of_objects(&found, given),
@@ -166,7 +248,7 @@ impl FileFormat for TextFormat {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match config.file_source().is::<TextSource>() {
             true => Ok(DataSourceExec::from_data_source(config)),
-            false => self.inner.create_physical_plan(state, config).await,
+            false => self.declared(state, config).await,
         }
     }
 

@@ -4,10 +4,14 @@
 //! it. A [`Bounded`] function knows from its arguments how many bytes its value will have (`sizes`) and
 //! reserves them before it runs. As a constant it is not folded if its value is large: the value would be
 //! made while the statement is planned, and kept in the plan.
+//!
+//! Functions of lists write a constant out for each row of a batch. Where that would be much, they compute the
+//! rows in parts.
 
 mod operator;
 mod sizes;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -34,7 +38,7 @@ use parking_lot::RwLock;
 use super::folding::is_folding;
 use crate::error::{Error, ErrorKind};
 pub(crate) use operator::BoundedConcat;
-use sizes::{BOUNDED, Estimate, bytes_of, longest_pattern};
+use sizes::{BOUNDED, Estimate, bytes_of, constant_bytes, longest_pattern, takes_lists};
 
 /// Constants with larger values are not folded: each row of a batch may hold a copy.
 const FOLDED_BYTES_MAX: u64 = 4 << 10;
@@ -55,7 +59,8 @@ const PAIRS_MAX: u64 = 1_000_000_000;
 /// The most bytes of a regular expression, which takes some hundred times as many when it is compiled.
 const PATTERN_BYTES_MAX: u64 = 64 << 10;
 
-/// Rows whose values may have more bytes than this are computed in parts, where only a bound is known.
+/// Rows whose values may have more bytes than this are computed in parts, where only a bound is known, and rows for
+/// which constants of more bytes would be repeated.
 const PART_BYTES: u64 = 64 << 20;
 
 /// The memory from which functions take, which changes with `tidegate.memory_limit`.
@@ -102,7 +107,13 @@ impl FunctionMemory {
 /// # Errors
 /// DataFusion's, if it refuses a function.
 pub(crate) fn bound(state: &mut SessionState, memory: &FunctionMemory) -> Result<()> {
-    for (name, estimate) in BOUNDED {
+    let lists = state.scalar_functions().values();
+    let lists = lists.map(|function| function.name().to_owned());
+    let lists: BTreeSet<String> = lists.filter(|name| takes_lists(name)).collect();
+    let lists = lists.iter().map(|name| (name.as_str(), Estimate::Small));
+    // What is told of a function replaces what holds of all that take lists.
+    let estimates: BTreeMap<&str, Estimate> = lists.chain(BOUNDED).collect();
+    for (name, estimate) in estimates {
         let Some(inner) = state.scalar_functions().get(name).cloned() else {
             continue;
         };
@@ -147,6 +158,17 @@ impl Hash for Bounded {
 impl Bounded {
     fn invoke(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let name = self.inner.name();
+        let repeated = constant_bytes(&args.args).saturating_mul(args.number_rows as u64);
+        if repeated > PART_BYTES && args.number_rows > 1 && has_arrays(&args) {
+            return self.invoke_in_parts(args);
+        }
+        let _repeated = match repeated > UNASKED_BYTES_MAX && has_arrays(&args) {
+            true => {
+                let what = format!("would repeat constants of {repeated} bytes");
+                Some(self.memory.take(name, repeated, &what)?)
+            }
+            false => None,
+        };
         if name == "regexp_replace" {
             check_pattern(name, &args)?;
         }
@@ -166,6 +188,7 @@ impl Bounded {
                 };
                 return self.inner.invoke_with_args(args);
             }
+            Estimate::Small => return self.inner.invoke_with_args(args),
             Estimate::Pairs(pairs) => {
                 check_pairs(name, pairs(&args.args, args.number_rows))?;
                 return self.inner.invoke_with_args(args);

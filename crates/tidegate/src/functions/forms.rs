@@ -6,7 +6,8 @@
 //! error says what to write. A function that is registered by such a name is called as usual.
 //!
 //! `date_diff('month', a, b)` has a row for each unit, `date_diff month`, and a function with fewer or more arguments
-//! one for each number of them. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
+//! one for each number of them; `date_part('century', d)` and `EXTRACT(century FROM d)` are `date_part century`. An aggregate of a
+//! list of shares, `quantile_cont(x, [0.1, 0.9])`, is a list of aggregates. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,8 +15,8 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Value,
+    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Value,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -23,7 +24,7 @@ use sqlparser::parser::Parser;
 use super::letters::by_letters;
 use super::times::chrono_format;
 use crate::statements;
-use crate::statements::visits::change_expressions;
+use crate::statements::visits::{change_expressions, read_expressions};
 
 /// Names, and the function that each stands for with all its clauses.
 #[rustfmt::skip]
@@ -78,6 +79,7 @@ const WIDER: [(&str, &str, &str); 1] = [("length", "character_length", "len")];
 /// Calls, and the expression that each stands for; each argument is there once, but for what is mostly a constant.
 #[rustfmt::skip]
 const FORMS: &[(&str, &str)] = &[
+    ("age(a)", "age(CAST(current_date() AS TIMESTAMP), a)"),
     ("arg_max(x, y)", "first_value(x ORDER BY y DESC NULLS LAST) IGNORE NULLS"),
     ("arg_max(x, y, n)", "array_slice(array_agg(x ORDER BY y DESC) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL), 1, n)"),
     ("arg_min(x, y)", "first_value(x ORDER BY y NULLS LAST) IGNORE NULLS"),
@@ -107,11 +109,16 @@ const FORMS: &[(&str, &str)] = &[
     ("date_diff second(a, b)", "CAST(date_part('epoch', date_trunc('second', b)) - date_part('epoch', date_trunc('second', a)) AS BIGINT)"),
     ("date_diff week(a, b)", "CAST(round((date_part('epoch', date_trunc('week', b)) - date_part('epoch', date_trunc('week', a))) / 604800) AS BIGINT)"),
     ("date_diff year(a, b)", "CAST(date_part('year', b) - date_part('year', a) AS BIGINT)"),
+    ("date_part century(d)", "CAST(ceil(date_part('year', d) / 100.0) AS BIGINT)"),
+    ("date_part decade(d)", "CAST(floor(date_part('year', d) / 10.0) AS BIGINT)"),
+    ("date_part millennium(d)", "CAST(ceil(date_part('year', d) / 1000.0) AS BIGINT)"),
     ("date_sub(d, i)", "d - i"),
     ("day(d)", "date_part('day', d)"),
     ("dayname(d)", "to_char(d, '%A')"),
     ("dayofmonth(d)", "date_part('day', d)"),
     ("dayofyear(d)", "date_part('doy', d)"),
+    ("decode(b)", "CAST(b AS VARCHAR)"),
+    ("encode(s)", "CAST(s AS BYTEA)"),
     ("epoch(t)", "date_part('epoch', t)"),
     ("epoch_ms(t)", "CAST(floor(round(date_part('epoch', t) * 1000000) / 1000) AS BIGINT)"),
     ("epoch_us(t)", "CAST(round(date_part('epoch', t) * 1000000) AS BIGINT)"),
@@ -146,9 +153,12 @@ const FORMS: &[(&str, &str)] = &[
     ("list_unique(l)", "list_aggregate(array_distinct(l), 'count')"),
     ("list_var_pop(l)", "list_aggregate(l, 'var_pop')"),
     ("list_var_samp(l)", "list_aggregate(l, 'var_samp')"),
+    ("localtime()", "CAST(CAST(now() AS TIMESTAMP) AS TIME)"),
+    ("localtimestamp()", "CAST(now() AS TIMESTAMP)"),
     ("locate(part, s)", "strpos(s, part)"),
     ("make_timestamp(us)", "CAST(to_timestamp_micros(us) AS TIMESTAMP)"),
     ("make_timestamp(y, mo, d, h, mi, s)", "CAST(make_date(y, mo, d) AS TIMESTAMP) + h * INTERVAL '1 hour' + mi * INTERVAL '1 minute' + s * INTERVAL '1 second'"),
+    ("millennium(d)", "CAST(ceil(date_part('year', d) / 1000.0) AS BIGINT)"),
     ("minute(t)", "date_part('minute', t)"),
     ("mod(a, b)", "a % b"),
     ("month(d)", "date_part('month', d)"),
@@ -198,6 +208,22 @@ const FORMS: &[(&str, &str)] = &[
 
 /// Functions that take a unit of time first, and that have a row for each.
 const DIFFERENCES: [&str; 2] = ["date_diff", "datediff"];
+
+/// Functions that take a part of a time first, and the parts that have a row.
+const PARTS: [&str; 2] = ["date_part", "datepart"];
+const LONG_PARTS: [&str; 3] = ["century", "decade", "millennium"];
+
+/// Functions that are registered, and whose form has one argument.
+const ONE_ARGUMENT: [&str; 3] = ["age", "decode", "encode"];
+
+/// Aggregates that take a list of shares last, and give a list: of one share for each.
+const SHARED: [&str; 5] = [
+    "approx_percentile_cont",
+    "approx_quantile",
+    "percentile_cont",
+    "quantile_cont",
+    "quantile_disc",
+];
 
 /// The function that makes a struct of named arguments.
 const STRUCT: &str = "struct_pack";
@@ -286,6 +312,9 @@ pub(crate) fn is_wider(name: &str, registered: &str) -> bool {
 pub(crate) fn form(call: &Function) -> Option<Expr> {
     let name = name_of(call)?;
     let call = &in_our_words(&name, call);
+    if let Some(list) = of_shares(&name, call) {
+        return Some(list);
+    }
     if let Some(other) = renamed(&name) {
         return Some(Expr::Function(called_as(other, call)));
     }
@@ -303,10 +332,32 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
         return structure(call);
     }
     let mut given = plain_arguments(call)?;
-    let name = match DIFFERENCES.contains(&name.as_str()) && given.len() == 3 {
-        true => format!("date_diff {}", unit(given.remove(0)?)?),
-        false => name,
+    let name = if DIFFERENCES.contains(&name.as_str()) && given.len() == 3 {
+        format!("date_diff {}", unit(given.remove(0)?)?)
+    } else if PARTS.contains(&name.as_str()) && given.len() == 2 {
+        format!("date_part {}", unit(given.remove(0)?)?)
+    } else {
+        name
     };
+    written_out(name, &given)
+}
+
+/// Returns what `EXTRACT(part FROM time)` stands for, if that part has a row.
+pub(crate) fn extraction(expr: &Expr) -> Option<Expr> {
+    let Expr::Extract { field, expr, .. } = expr else {
+        return None;
+    };
+    let part = match field {
+        DateTimeField::Century => "century",
+        DateTimeField::Decade => "decade",
+        DateTimeField::Millenium | DateTimeField::Millennium => "millennium",
+        _ => return None,
+    };
+    written_out(format!("date_part {part}"), &[Some(expr.as_ref().clone())])
+}
+
+/// Returns the form of a row, with the arguments in their places.
+fn written_out(name: String, given: &[Option<Expr>]) -> Option<Expr> {
     let Form(expr) = forms().get(&(name, given.len()))?;
     let mut expr = expr.clone();
     let _ = change_expressions(&mut expr, |expr| {
@@ -319,12 +370,58 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     Some(Expr::Nested(Box::new(expr)))
 }
 
+/// Returns `[f(x, a), f(x, b)]` for `f(x, [a, b])`.
+fn of_shares(name: &str, call: &Function) -> Option<Expr> {
+    if !SHARED.contains(&name) {
+        return None;
+    }
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(shares))) = list.args.last()? else {
+        return None;
+    };
+    // Copies of what is copied itself would be many.
+    let nests = read_expressions(call, |expr| match expr {
+        Expr::Function(inner)
+            if name_of(inner).is_some_and(|name| SHARED.contains(&name.as_str())) =>
+        {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if shares.elem.is_empty() || nests.is_break() {
+        return None;
+    }
+    let of_one = |share: &Expr| {
+        let mut call = call.clone();
+        if let FunctionArguments::List(list) = &mut call.args
+            && let Some(last) = list.args.last_mut()
+        {
+            *last = unnamed(share.clone());
+        }
+        Expr::Function(call)
+    };
+    let each = shares.elem.iter().map(of_one).collect();
+    Some(statements::call("make_array", each))
+}
+
 /// Tells whether a call of a registered function has a form of its own, for it has other arguments.
 pub(crate) fn takes_other(name: &str, call: &Function) -> bool {
     let FunctionArguments::List(list) = &call.args else {
         return false;
     };
+    let is_long_part = || {
+        let part = match list.args.as_slice() {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(part)), _] => unit(part.clone()),
+            _ => None,
+        };
+        part.is_some_and(|part| LONG_PARTS.contains(&part.as_str()))
+    };
     is_short(name, call)
+        || (PARTS.contains(&name) && is_long_part())
+        || (ONE_ARGUMENT.contains(&name) && list.args.len() == 1)
+        || of_shares(name, call).is_some()
         || (EXTREMES.contains(&name) && list.args.len() == 2)
         || LETTERED.contains(&name) && with_letters(call).is_some()
 }
@@ -468,8 +565,11 @@ fn plain_arguments(call: &Function) -> Option<Vec<Option<Expr>>> {
         && call.null_treatment.is_none()
         && call.within_group.is_empty()
         && call.parameters == FunctionArguments::None;
-    let FunctionArguments::List(list) = &call.args else {
-        return None;
+    let list = match &call.args {
+        FunctionArguments::List(list) => list,
+        // A word that the parser takes for a call.
+        FunctionArguments::None if is_plain => return Some(Vec::new()),
+        _ => return None,
     };
     if !is_plain || list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
         return None;
@@ -566,6 +666,20 @@ mod tests {
         check("list_string_agg(l, s, 1)", None);
         check("date_diff('decade', a, b)", None);
         check("date_diff(a, b)", None);
+        check(
+            "date_part('Decade', d)",
+            Some("(CAST(FLOOR(date_part('year', (d)) / 10.0) AS BIGINT))"),
+        );
+        check("date_part('year', d)", None);
+        check(
+            "quantile_cont(x, [0.1, 0.9]) FILTER (WHERE b)",
+            Some(
+                "make_array(quantile_cont(x, 0.1) FILTER (WHERE b), quantile_cont(x, 0.9) FILTER (WHERE b))",
+            ),
+        );
+        check("quantile_cont(x, 0.1)", Some("percentile_cont(x, 0.1)"));
+        check("localtimestamp", Some("(CAST(now() AS TIMESTAMP))"));
+        check("encode(s)", Some("(CAST((s) AS BYTEA))"));
         check("listagg(a)", Some("string_agg(a, ',')"));
         check(
             "string_agg(a ORDER BY b)",

@@ -2,9 +2,9 @@
 //!
 //! DataFusion chooses operators by what it expects of the data, and some of them cannot spill. A query
 //! that lacks memory before any of its rows has left is planned again, for operators that can: hash joins
-//! that may be large become sort-merge joins, batches are smaller, and fewer partitions share the memory.
-//! The first plan is dropped before the second one begins; neither is executed twice. What writes
-//! rows, or maps them by a closure, is not tried again.
+//! that may be large become sort-merge joins, batches are smaller, much smaller if their rows are long, and
+//! fewer partitions share the memory. The first plan is dropped before the second one begins; neither is
+//! executed twice. What writes rows, or maps them by a closure, is not tried again.
 
 use std::sync::Arc;
 
@@ -17,21 +17,23 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion_datasource::sink::DataSinkExec;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::long_rows::batch_rows;
 use super::on_large_stack;
 use crate::mapping::{is_mapping, planner};
 use crate::node_rule::NodeRule;
 use crate::options::TidegateOptions;
 use crate::sorts::is_host_sort;
-use crate::spilling::{compact_sorted, joins_that_spill, statement_limit};
+use crate::spilling::{LongRows, compact_sorted, joins_that_spill, statement_limit};
 use crate::task_context::copied_context;
 
 /// Bytes of the memory limit for each partition of a second try.
@@ -71,16 +73,18 @@ impl SecondTry {
         })
     }
 
-    /// Plans the query for less memory than the first time; its rows come in one partition.
+    /// Plans the query for less memory than the first time, for want of which it failed; its rows come in one
+    /// partition.
     pub(super) async fn plan(
         &self,
         ctx: &Arc<TaskContext>,
+        why: &DataFusionError,
     ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
         let of_process = match ctx.memory_pool().memory_limit() {
             MemoryLimit::Finite(bytes) => bytes as u64,
             MemoryLimit::Infinite | MemoryLimit::Unknown => u64::MAX,
         };
-        let state = self.state_for_less(of_process)?;
+        let state = self.state_for_less(of_process, LongRows::of(why))?;
         let planner = planner();
         let plan = planner.create_physical_plan(&self.logical, &state);
         let plan = on_large_stack(plan).await?;
@@ -96,7 +100,11 @@ impl SecondTry {
         Ok((plan, Arc::new(ctx)))
     }
 
-    fn state_for_less(&self, of_process: u64) -> Result<SessionState> {
+    fn state_for_less(
+        &self,
+        of_process: u64,
+        long_rows: Option<&LongRows>,
+    ) -> Result<SessionState> {
         let options = TidegateOptions::of(self.state.config_options());
         let limit = statement_limit(&options, of_process);
         let mut rules = self.state.physical_optimizers().to_vec();
@@ -120,9 +128,12 @@ impl SecondTry {
             .min(limit / PARTITION_BYTES)
             .max(1);
         let each = limit / partitions;
-        let rows = usize::try_from(each / ROW_BYTES)
-            .unwrap_or(usize::MAX)
-            .max(ROWS_MIN);
+        let rows = match long_rows {
+            Some(long) => batch_rows(each, long.row_bytes as u64),
+            None => usize::try_from(each / ROW_BYTES)
+                .unwrap_or(usize::MAX)
+                .max(ROWS_MIN),
+        };
         let rows = config.batch_size().min(rows);
         let mut config = config
             .with_target_partitions(partitions as usize)
@@ -225,6 +236,8 @@ impl Nodes {
             plan.is::<DataSinkExec>() || is_mapping(plan) || plan.boundedness().is_unbounded();
         self.hold_rows |= plan.is::<HashJoinExec>()
             || plan.is::<CrossJoinExec>()
+            || plan.is::<NestedLoopJoinExec>()
+            || plan.is::<UnnestExec>()
             || plan.is::<AggregateExec>()
             || plan.is::<SortExec>()
             || is_host_sort(plan.as_ref());

@@ -20,6 +20,7 @@ use super::admission::{Admission, Admitted};
 use super::again::{SecondTry, Tries, lacks_memory};
 use super::cancelled;
 use super::history::{Record, Regions};
+use super::long_rows::with_small_batches;
 use super::yielding::{Stop, arm};
 use crate::error::{Error, ErrorKind, in_one_text};
 use crate::region::PipelineExec;
@@ -194,7 +195,8 @@ impl Inside {
             if !run.tries.is_replaced() {
                 let plan = run.running.plan();
                 run.arm(&plan)?;
-                run.rows = Some(plan.execute(self.partition, Arc::clone(&run.admitted.ctx))?);
+                let ctx = with_small_batches(Arc::clone(&run.admitted.ctx), &plan)?;
+                run.rows = Some(plan.execute(self.partition, ctx)?);
             }
             Ok::<_, DataFusionError>(stream::unfold(run, |mut run| async move {
                 let item = run.next().await?;
@@ -270,7 +272,7 @@ impl Run {
     async fn run_again(&mut self, second: &SecondTry, why: &DataFusionError) -> Result<()> {
         self.rows = None;
         let ctx = &self.admitted.ctx;
-        let (plan, ctx) = second.plan(ctx).await?;
+        let (plan, ctx) = second.plan(ctx, why).await?;
         let why = Error::from_ref(why);
         let note = format!("planned again, since its first plan lacked memory: {why}");
         self.record.runs_instead(&plan, note);
@@ -278,7 +280,8 @@ impl Run {
         self.running.set(&plan);
         self.admitted.holds_nothing().await;
         self.arm(&plan)?;
-        self.rows = Some(plan.execute(0, self.admitted.in_own_pool(&ctx))?);
+        let ctx = with_small_batches(self.admitted.in_own_pool(&ctx), &plan)?;
+        self.rows = Some(plan.execute(0, ctx)?);
         Ok(())
     }
 }
@@ -318,9 +321,10 @@ impl Deadline {
         &mut self,
         work: impl Future<Output = T> + Unpin,
     ) -> std::result::Result<T, Error> {
-        match select(work, &mut self.rings).await {
-            Either::Left((done, _)) => Ok(done),
-            Either::Right(_) => Err(ran_too_long(self.timeout)),
+        // Of what is ready at once only the first is asked: work that always is would never end.
+        match select(&mut self.rings, work).await {
+            Either::Left(_) => Err(ran_too_long(self.timeout)),
+            Either::Right((done, _)) => Ok(done),
         }
     }
 }
@@ -347,7 +351,7 @@ pub(crate) fn flatten_panic<T>(
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic_text(panic);
     let message = format!("the query hit a bug in the engine: {text}");
-    Error::new(ErrorKind::Internal, message)
+    Error::of_panic(&text, message)
 }
 
 /// Sees one stream to its end, however it comes.

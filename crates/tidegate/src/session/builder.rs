@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::datasource::listing_table_factory::ListingTableFactory;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
@@ -36,8 +35,8 @@ use crate::functions::multiples::{self, IntervalMultiples};
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    bits, counts, formatted, json, like_pattern, linear, lists, moments, percentile, product,
-    regexes, similar_to, single, times,
+    bits, counts, formatted, json, like_pattern, linear, lists, moments, ordered_lists, percentile,
+    product, regexes, similar_to, single, times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -308,6 +307,7 @@ impl SessionBuilder {
         json::register(&mut state)?;
         regexes::register(&mut state)?;
         formatted::register(&mut state)?;
+        crate::functions::register(&mut state)?;
         bound(&mut state, &function_memory)?;
         let mut ctx = SessionContext::new_with_state(state);
         for (name, function) in table_functions() {
@@ -340,6 +340,9 @@ impl SessionBuilder {
         for function in statistics.chain([product::function(), percentile::function()]) {
             ctx.register_udaf(function);
         }
+        for function in ordered_lists::functions() {
+            ctx.register_udaf(function);
+        }
         for function in exact::functions() {
             ctx.state_ref().write().register_udaf(function)?;
         }
@@ -363,8 +366,8 @@ impl SessionBuilder {
         if self.allowed_paths.is_some() {
             // The factory of unbounded tables opens files without asking the object store.
             let state = ctx.state_ref();
-            for factory in state.write().table_factories_mut().values_mut() {
-                *factory = Arc::new(ListingTableFactory::new());
+            for (format, factory) in state.write().table_factories_mut() {
+                *factory = formats::tables_of_stores(format);
             }
         }
         let catalogs = Arc::clone(ctx.state_ref().read().catalog_list());

@@ -121,7 +121,8 @@ impl UrlTableFactory for FileTables {
     }
 }
 
-/// Refuses a folder with files of several formats, of which DataFusion reads those that are like the first.
+/// Refuses a folder with files of several formats, or compressed in several ways, of which DataFusion reads those that
+/// are like the first.
 ///
 /// # Errors
 /// [`ErrorKind::Sql`].
@@ -131,6 +132,7 @@ async fn check_formats(
     path: &str,
 ) -> Result<()> {
     let mut endings = BTreeSet::new();
+    let mut compressions = BTreeSet::new();
     for url in &config.table_paths {
         if !url.is_collection() || url.get_glob().is_some() {
             continue;
@@ -145,12 +147,19 @@ async fn check_formats(
                 .to_ascii_lowercase();
             let known =
                 ending_of(&name).filter(|ending| state.get_file_format_factory(ending).is_some());
+            if known.is_some() {
+                compressions.insert(formats::compression_of(&name));
+            }
             endings.extend(known.map(str::to_string));
         }
     }
     let mut all = endings.iter().map(String::as_str);
-    let (Some(first), Some(_)) = (all.next(), all.next()) else {
-        return Ok(());
+    let first = match (all.next(), all.next()) {
+        (Some(first), Some(_)) => first,
+        (Some(only), None) if compressions.len() > 1 => {
+            return Err(compressed_in_several_ways(path, only));
+        }
+        _ => return Ok(()),
     };
     let message = format!(
         "'{path}': the folder has files of several formats ({}): name those that are to be read, as in '{}/*.{first}'",
@@ -162,6 +171,19 @@ async fn check_formats(
         path.trim_end_matches('/')
     );
     Err(Error::new(ErrorKind::Sql, message).into())
+}
+
+fn compressed_in_several_ways(path: &str, format: &str) -> DataFusionError {
+    let reader = match format {
+        "json" | "ndjson" | "jsonl" => "read_json",
+        _ => "read_csv",
+    };
+    let message = format!(
+        "'{path}': the folder has files that are compressed in several ways: read them together with \
+         {reader}('{path}'), or name those that are to be read, as in '{}/*.{format}'",
+        path.trim_end_matches('/')
+    );
+    Error::new(ErrorKind::Sql, message).into()
 }
 
 /// Returns the ending of a file's name that says its format.

@@ -17,6 +17,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::Value;
 
+use super::folders::TextFolders;
 use crate::error::{Error, ErrorKind};
 use crate::files::format::CheckedFactory;
 use crate::files::ipc::IpcFormat;
@@ -73,7 +74,21 @@ pub(super) fn register(ctx: &SessionContext) -> Result<()> {
         let factory = || Arc::new(ListingTableFactory::new()) as Arc<dyn TableProviderFactory>;
         tables.entry(ending.to_uppercase()).or_insert_with(factory);
     }
+    for format in COMPRESSED {
+        if let Some(tables) = state.table_factories_mut().get_mut(&format.to_uppercase()) {
+            *tables = Arc::new(TextFolders(Arc::clone(tables)));
+        }
+    }
     Ok(())
+}
+
+/// Makes the tables of a session that may read only what it is allowed: all through their stores.
+pub(super) fn tables_of_stores(format: &str) -> Arc<dyn TableProviderFactory> {
+    let listing = Arc::new(ListingTableFactory::new());
+    match COMPRESSED.contains(&format.to_lowercase().as_str()) {
+        true => Arc::new(TextFolders(listing)),
+        false => listing,
+    }
 }
 
 /// A format under another ending, with an option that holds unless a statement gives it.
@@ -128,6 +143,13 @@ impl FileFormatFactory for Avro {
     fn default(&self) -> Arc<dyn FileFormat> {
         FileFormatFactory::default(&CsvFormatFactory::new())
     }
+}
+
+/// Returns by what the name of a file says that it is compressed.
+pub(super) fn compression_of(name: &str) -> Option<&'static str> {
+    let (_, last) = name.rsplit_once('.')?;
+    let known = COMPRESSIONS.iter().find(|(ending, _)| *ending == last);
+    known.map(|(_, compression)| *compression)
 }
 
 /// Tells whether a file's ending says that it is compressed.

@@ -13,18 +13,11 @@ use super::bounds::check_options;
 use super::{Session, spilling};
 use crate::clients::Client;
 use crate::error::Error;
+use crate::functions::settings::OTHER_NAMES;
 use crate::functions::zones::{ZONE_SETTING, exact_zone};
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
 use crate::query::History;
-
-/// Settings by their names in DuckDB, and their names here.
-const OTHER_NAMES: [(&str, &str); 4] = [
-    ("max_memory", "tidegate.memory_limit"),
-    ("memory_limit", "tidegate.memory_limit"),
-    ("threads", "datafusion.execution.target_partitions"),
-    ("worker_threads", "datafusion.execution.target_partitions"),
-];
 
 /// Calls the setting of a SET or RESET by its name here. This comes before rights are checked: a setting may be locked.
 pub(super) fn use_own_name(plan: &mut LogicalPlan) {

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion_datasource::{FileRange, PartitionedFile};
-use datafusion_datasource_parquet::metadata::CachedParquetMetaData;
 
 use super::leaves::runs;
 use super::readers::{Reader, UNITS_MAX, Unit, assigned};
+use crate::files::footers::known_footer;
 use crate::leaf::parquet::first_page;
 
 /// A part of a file.
@@ -159,14 +159,8 @@ fn joined<'a>(cells: impl Iterator<Item = &'a Cell>) -> Vec<PartitionedFile> {
 
 /// Returns where the row groups of a Parquet file begin, if planning has read its footer.
 pub(super) fn row_groups(file: &PartitionedFile, environment: &RuntimeEnv) -> Option<Vec<i64>> {
-    let footers = environment.cache_manager.get_file_metadata_cache();
-    let known = footers.get(&file.object_meta.location)?;
-    if !known.is_valid_for(&file.object_meta) {
-        return None;
-    }
-    let footer = known.file_metadata.as_any();
-    let footer = footer.downcast_ref::<CachedParquetMetaData>()?;
-    let row_groups = footer.parquet_metadata().row_groups().iter();
+    let footer = known_footer(file, environment)?;
+    let row_groups = footer.row_groups().iter();
     let row_groups = row_groups.filter(|row_group| row_group.num_columns() > 0);
     Some(row_groups.map(first_page).collect())
 }

@@ -22,7 +22,7 @@ use super::text::dialect_of;
 use super::words::{is_word, places};
 use super::{
     StatementError, asof, comprehensions, copy, copy_from, depth, from_first, lambda_words,
-    pattern_words, pivot_words, select_words,
+    pattern_words, pivot_words, select_words, shares, symmetric, table_words, using_sample,
 };
 use crate::error::Error;
 
@@ -116,6 +116,8 @@ impl TidegateParser {
         }
         self.set_for_pragma();
         self.name_json();
+        self.tokens = using_sample::behind_tables(table_words::as_queries(self.tokens));
+        self.tokens = shares::as_calls(symmetric::as_calls(self.tokens));
         self.tokens = copy::with_options(copy_from::as_insert(self.tokens)?)?;
         self.tokens = pivot_words::behind_tables(self.tokens);
         self.tokens = comprehensions::as_calls(pattern_words::as_regular(self.tokens));

@@ -6,7 +6,8 @@
 //! other systems become what they are here ([`forms`]), arrows are bound and made lambdas ([`arrows`]), and
 //! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]), and operators are bound as in PostgreSQL ([`operators`]). Columns
 //! of `USING` get their table ([`using`]), PIVOT becomes a subquery ([`pivot`]), and calls that differ in casts alone are
-//! kept apart ([`casts`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
+//! kept apart ([`casts`]). A share of the rows in LIMIT becomes a condition ([`shares`]), `BETWEEN SYMMETRIC` two that are not
+//! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`ordinality`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -24,7 +25,9 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::windows::NamedWindows;
-use super::{arrows, asof, casts, distinct, operators, pivot, using, visits};
+use super::{
+    arrows, asof, casts, distinct, operators, ordinality, pivot, shares, symmetric, using, visits,
+};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -149,6 +152,11 @@ impl Rewrites<'_> {
             "FOR XML, JSON or BROWSE",
             "leave it out",
         )?;
+        refuse(
+            !query.locks.is_empty(),
+            "FOR UPDATE or FOR SHARE",
+            "leave it out; rows are not locked, and a statement reads them as they were when it began",
+        )?;
         refuse(query.settings.is_some(), "SETTINGS", "use SET")?;
         refuse(
             query.format_clause.is_some(),
@@ -201,6 +209,7 @@ impl Rewrites<'_> {
 
     fn table(&self, table: &mut TableFactor) -> Result<(), Error> {
         pivot::expand(table)?;
+        ordinality::unnest_places(table)?;
         if let TableFactor::NestedJoin {
             table_with_joins, ..
         } = table
@@ -241,16 +250,21 @@ impl Rewrites<'_> {
 
     /// Has a column keep the name of a call that becomes something else.
     fn keep_name(&self, item: &mut SelectItem) {
-        let SelectItem::UnnamedExpr(Expr::Function(call)) = item else {
+        let SelectItem::UnnamedExpr(expr) = item else {
             return;
         };
-        let is_replaced = self.form(call).is_some() || self.macro_of(call).is_some();
-        if !is_replaced || forms::name_of(call).as_deref() == Some("explode") {
-            return;
+        let is_replaced = match &*expr {
+            Expr::Function(call) => {
+                let is_replaced = self.form(call).is_some() || self.macro_of(call).is_some();
+                is_replaced && forms::name_of(call).as_deref() != Some("explode")
+            }
+            expr => forms::extraction(expr).is_some(),
+        };
+        if is_replaced {
+            let alias = Ident::with_quote('"', expr.to_string());
+            let expr = expr.clone();
+            *item = SelectItem::ExprWithAlias { expr, alias };
         }
-        let alias = Ident::with_quote('"', call.to_string());
-        let expr = Expr::Function(call.clone());
-        *item = SelectItem::ExprWithAlias { expr, alias };
     }
 
     /// Returns what a call of a function that is not registered stands for.
@@ -380,7 +394,8 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        flow(self.rewrites.query(query))
+        let checked = self.rewrites.query(query);
+        flow(checked.and_then(|()| shares::limit(query)))
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
@@ -422,6 +437,10 @@ impl VisitorMut for Visitor<'_> {
                 return ControlFlow::Break(error);
             }
             return flow(self.rewrites.call(call));
+        }
+        if let Some(form) = forms::extraction(expr) {
+            *expr = form;
+            return ControlFlow::Continue(());
         }
         if let Expr::Interval(interval) = expr {
             quote_number(interval);
@@ -470,7 +489,7 @@ impl VisitorMut for Visitor<'_> {
         operators::bind(expr);
         distinct::bind(expr);
         arrows::bind(expr);
-        ControlFlow::Continue(())
+        flow(symmetric::bind(expr))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::fs::FileType;
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,12 +41,22 @@ impl LocalFiles {
 impl WriteFailures {
     /// Notes why a local file cannot be written.
     fn of_file(&self, location: &Location, error: object_store::Error) -> object_store::Error {
-        let mut why: &dyn StdError = &error;
+        let mut why: &(dyn StdError + 'static) = &error;
         while let Some(cause) = why.source() {
             why = cause;
         }
-        let message = format!("'/{location}' cannot be written: {why}");
-        self.note(Error::new(ErrorKind::Io, message));
+        let is_full = why.downcast_ref::<io::Error>().is_some_and(|why| {
+            matches!(
+                why.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            )
+        });
+        let way_out = match is_full {
+            true => "; make room there, or write to another disk",
+            false => "",
+        };
+        let message = format!("'/{location}' cannot be written: {why}{way_out}");
+        self.note(Error::new(ErrorKind::Io, message), &error);
         error
     }
 }
@@ -199,5 +210,34 @@ impl ObjectStore for LocalFiles {
         options: RenameOptions,
     ) -> Result<()> {
         self.inner.rename_opts(from, to, options).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use datafusion::error::DataFusionError;
+    use object_store::path::Path;
+
+    use super::WriteFailures;
+
+    #[test]
+    fn a_full_disk_is_told_with_the_file() {
+        let failures = WriteFailures::default();
+        let of_store = object_store::Error::Generic {
+            store: "LocalFileSystem",
+            source: Box::new(io::Error::from(io::ErrorKind::StorageFull)),
+        };
+        let of_store = failures.of_file(&Path::from("w/x.parquet"), of_store);
+        let other = failures.explain(DataFusionError::Plan("no table x".into()));
+        assert!(other.to_string().contains("no table x"), "{other}");
+        let error = failures.explain(DataFusionError::External(Box::new(of_store)));
+        let text = error.to_string();
+        assert!(
+            text.contains("'/w/x.parquet' cannot be written: "),
+            "{text}"
+        );
+        assert!(text.contains("; make room there"), "{text}");
     }
 }

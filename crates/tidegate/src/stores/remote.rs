@@ -129,7 +129,7 @@ impl Place {
 
     fn noted(&self, error: object_store::Error) -> object_store::Error {
         if let Some(own) = error.source().and_then(|own| own.downcast_ref::<Error>()) {
-            self.failures.note(own.clone());
+            self.failures.note(own.clone(), &error);
         }
         error
     }

@@ -26,7 +26,7 @@ use super::parts::{Parts, offsets};
 use crate::files::guard::unguarded;
 
 /// Rows of a batch where nobody says how many.
-const BATCH_ROWS: usize = 8_192;
+pub(super) const BATCH_ROWS: usize = 8_192;
 
 /// Reads files of text; each as what was found of it.
 #[derive(Clone)]

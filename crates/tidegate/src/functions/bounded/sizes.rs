@@ -26,6 +26,8 @@ pub(super) enum Estimate {
     Meanwhile(Bytes),
     /// They are small; this is how many pairs are compared for them.
     Pairs(Bytes),
+    /// They are no larger than the arguments, as what is taken meanwhile.
+    Small,
     /// They are small; a pattern takes some hundred times its bytes.
     Pattern,
 }
@@ -41,7 +43,7 @@ const NUMBER_CHARS: u64 = 24;
 
 /// Every function whose values may have many times the bytes of its arguments. Those that add their
 /// arguments up are here too, because calls nest: each may double what the one before made.
-pub(super) const BOUNDED: [(&str, Estimate); 48] = [
+pub(super) const BOUNDED: [(&str, Estimate); 50] = [
     ("regexp_count", Estimate::Pattern),
     ("regexp_instr", Estimate::Pattern),
     ("regexp_like", Estimate::Pattern),
@@ -64,6 +66,8 @@ pub(super) const BOUNDED: [(&str, Estimate); 48] = [
     ("upper", Estimate::Exact(twice)),
     ("lower", Estimate::Exact(twice)),
     ("initcap", Estimate::Exact(twice)),
+    ("hex", Estimate::Exact(twice)),
+    ("bin", Estimate::Exact(eight_times)),
     ("to_char", Estimate::AtMost(to_char)),
     ("printf", Estimate::AtMost(formatted)),
     ("format", Estimate::AtMost(formatted)),
@@ -91,6 +95,27 @@ pub(super) const BOUNDED: [(&str, Estimate); 48] = [
     ("arrays_zip", Estimate::Exact(sum)),
     ("map", Estimate::Exact(sum)),
 ];
+
+/// Returns whether a function, by its name, takes lists or maps.
+pub(super) fn takes_lists(name: &str) -> bool {
+    let others = [
+        "cardinality",
+        "cosine_distance",
+        "empty",
+        "flatten",
+        "inner_product",
+    ];
+    name.starts_with("array") || name.starts_with("map") || others.contains(&name)
+}
+
+/// Returns the bytes of the arguments that are the same in each row.
+pub(super) fn constant_bytes(args: &[ColumnarValue]) -> u64 {
+    let constants = args.iter().map(|value| match value {
+        ColumnarValue::Scalar(scalar) => scalar_bytes(scalar),
+        ColumnarValue::Array(_) => 0,
+    });
+    constants.sum()
+}
 
 /// Returns the bytes of an array's values, without what slices leave out.
 pub(super) fn bytes_of(array: &ArrayRef) -> u64 {
@@ -288,6 +313,11 @@ fn list_of_text(args: &[ColumnarValue], rows: usize) -> u64 {
 
 fn twice(args: &[ColumnarValue], rows: usize) -> u64 {
     sum(args, rows).saturating_mul(2)
+}
+
+/// A byte becomes a digit for each of its bits.
+fn eight_times(args: &[ColumnarValue], rows: usize) -> u64 {
+    sum(args, rows).saturating_mul(8)
 }
 
 /// A character of one byte may become one of four.

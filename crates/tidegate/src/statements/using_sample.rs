@@ -1,0 +1,219 @@
+//! `FROM t … USING SAMPLE 10%`, DuckDB's sample of a query's table, which is `FROM t TABLESAMPLE 10 PERCENT …`.
+//!
+//! Rows are taken before they are filtered. Of a join it would be a sample of the joined rows: there the words stay, and the
+//! parser refuses them.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
+
+use super::words::{is_join, is_set_operation, is_word, places};
+
+/// What stands between two parentheses.
+#[derive(Default)]
+struct Level {
+    /// The query's FROM has been seen.
+    has_from: bool,
+    /// FROM has more than one table.
+    is_joined: bool,
+    /// Where the first clause behind FROM stands, among the words.
+    behind: Option<usize>,
+}
+
+/// A clause that moves.
+struct Sample {
+    /// The words of the clause.
+    words: Range<usize>,
+    /// The word before which it goes.
+    before: usize,
+    quantity: String,
+    unit: &'static str,
+}
+
+/// Moves samples behind their tables.
+pub(super) fn behind_tables(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(&token.token, "SAMPLE")) {
+        return tokens;
+    }
+    let words = places(&tokens);
+    let mut changes = Vec::new();
+    for sample in samples(&tokens, &words) {
+        let begin = words[sample.words.start];
+        let end = words[sample.words.end - 1] + 1;
+        let span = tokens[begin].span;
+        let space = || Token::Whitespace(Whitespace::Space);
+        let written = [
+            Token::make_keyword("TABLESAMPLE"),
+            space(),
+            Token::Number(sample.quantity, false),
+            space(),
+            Token::make_keyword(sample.unit),
+            space(),
+        ];
+        let written = written.map(|token| TokenWithSpan::new(token, span));
+        let before = words[sample.before];
+        changes.push((begin..end, Vec::new()));
+        changes.push((before..before, written.to_vec()));
+    }
+    // From the end, so that places before stay; of two at one place, words go before others come.
+    changes.sort_by_key(|(range, _)| Reverse(range.start));
+    for (range, written) in changes {
+        tokens.splice(range, written);
+    }
+    tokens
+}
+
+/// Finds the samples of queries with one table each.
+fn samples(tokens: &[TokenWithSpan], words: &[usize]) -> Vec<Sample> {
+    let mut found = Vec::new();
+    let mut levels = vec![Level::default()];
+    for (at, place) in words.iter().enumerate() {
+        let token = &tokens[*place].token;
+        match token {
+            Token::LParen => levels.push(Level::default()),
+            Token::RParen if levels.len() > 1 => {
+                levels.pop();
+            }
+            _ => {}
+        }
+        let Some(level) = levels.last_mut() else {
+            break;
+        };
+        let is_in_from = level.has_from && level.behind.is_none();
+        match keyword(token) {
+            Keyword::SELECT => *level = Level::default(),
+            word if is_set_operation(word) => *level = Level::default(),
+            Keyword::FROM => {
+                *level = Level {
+                    has_from: true,
+                    ..Level::default()
+                };
+            }
+            Keyword::WHERE
+            | Keyword::GROUP
+            | Keyword::HAVING
+            | Keyword::WINDOW
+            | Keyword::QUALIFY
+                if is_in_from =>
+            {
+                level.behind = Some(at);
+            }
+            Keyword::USING if level.has_from && !level.is_joined => {
+                let clause = &words[at..];
+                if let Some((length, quantity, unit)) = sample(tokens, clause) {
+                    found.push(Sample {
+                        words: at..at + length,
+                        before: level.behind.unwrap_or(at),
+                        quantity,
+                        unit,
+                    });
+                }
+            }
+            word if is_in_from && (is_join(word) || *token == Token::Comma) => {
+                level.is_joined = true;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Reads `USING SAMPLE`, and how much is taken; returns how many words it has, the number and its unit.
+fn sample(tokens: &[TokenWithSpan], clause: &[usize]) -> Option<(usize, String, &'static str)> {
+    let token = |at: usize| clause.get(at).map(|place| &tokens[*place].token);
+    if !is_word(token(1)?, "SAMPLE") {
+        return None;
+    }
+    let method = match token(2)? {
+        word if is_word(word, "RESERVOIR") => Some("ROWS"),
+        word if is_word(word, "BERNOULLI") || is_word(word, "SYSTEM") => Some("PERCENT"),
+        _ => None,
+    };
+    let mut at = match method {
+        Some(_) => 3,
+        None => 2,
+    };
+    let is_open = *token(at)? == Token::LParen;
+    if method.is_some() && !is_open {
+        return None;
+    }
+    at += usize::from(is_open);
+    let Token::Number(quantity, _) = token(at)? else {
+        return None;
+    };
+    at += 1;
+    let unit = match token(at) {
+        Some(Token::Mod) => Some("PERCENT"),
+        Some(word) if is_word(word, "PERCENT") => Some("PERCENT"),
+        Some(word) if is_word(word, "ROWS") => Some("ROWS"),
+        _ => None,
+    };
+    at += usize::from(unit.is_some());
+    if is_open {
+        if *token(at)? != Token::RParen {
+            return None;
+        }
+        at += 1;
+    }
+    Some((at, quantity.clone(), unit.or(method).unwrap_or("ROWS")))
+}
+
+fn keyword(token: &Token) -> Keyword {
+    match token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::behind_tables;
+    use crate::statements::tests::tokens;
+
+    #[test]
+    fn samples_stand_behind_their_table() {
+        for (sql, expect) in [
+            (
+                "SELECT a FROM t USING SAMPLE 10%",
+                "SELECT a FROM t TABLESAMPLE 10 PERCENT ",
+            ),
+            ("FROM t u USING SAMPLE 5", "FROM t u TABLESAMPLE 5 ROWS "),
+            (
+                "SELECT a FROM t WHERE b IN (1, 2) USING SAMPLE reservoir(5 ROWS) ORDER BY a",
+                "SELECT a FROM t TABLESAMPLE 5 ROWS WHERE b IN (1, 2)  ORDER BY a",
+            ),
+            (
+                "SELECT a FROM (SELECT b FROM t USING SAMPLE 5 ROWS), u",
+                "SELECT a FROM (SELECT b FROM t TABLESAMPLE 5 ROWS ), u",
+            ),
+            (
+                "SELECT a FROM t WHERE b IN (SELECT b FROM u USING SAMPLE 3) USING SAMPLE 5",
+                "SELECT a FROM t TABLESAMPLE 5 ROWS WHERE b IN (SELECT b FROM u TABLESAMPLE 3 ROWS ) ",
+            ),
+            (
+                "SELECT a FROM t USING SAMPLE bernoulli(0.5)",
+                "SELECT a FROM t TABLESAMPLE 0.5 PERCENT ",
+            ),
+            (
+                "SELECT a FROM t JOIN u USING (k) USING SAMPLE 5",
+                "SELECT a FROM t JOIN u USING (k) USING SAMPLE 5",
+            ),
+            (
+                "SELECT a FROM t, u USING SAMPLE 5",
+                "SELECT a FROM t, u USING SAMPLE 5",
+            ),
+            (
+                "SELECT sample FROM t USING SAMPLE x",
+                "SELECT sample FROM t USING SAMPLE x",
+            ),
+        ] {
+            let written: Vec<String> = behind_tables(tokens(sql))
+                .iter()
+                .map(|token| token.token.to_string())
+                .collect();
+            assert_eq!(written.concat(), expect);
+        }
+    }
+}
