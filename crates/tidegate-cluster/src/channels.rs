@@ -19,7 +19,7 @@ use datafusion_distributed::{
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
-use tidegate::ErrorKind;
+use tidegate::{ErrorKind, causes};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tonic::body::Body;
@@ -117,14 +117,9 @@ impl Channels {
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes: Vec<String> = causes(error).map(ToString::to_string).collect();
+    causes.join(": ")
 }
 
 /// The connections as the engine of stages asks for them; of a statement on its scheduler, with its

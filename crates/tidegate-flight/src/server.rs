@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arrow_flight::flight_service_server::FlightServiceServer;
-use tidegate::{QueryWatcher, Session};
+use tidegate::{QueryWatcher, Session, causes};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -331,12 +331,7 @@ async fn sweep(sessions: &Sessions, every: Duration) {
 }
 
 /// Writes an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes: Vec<String> = causes(error).map(ToString::to_string).collect();
+    causes.join(": ")
 }

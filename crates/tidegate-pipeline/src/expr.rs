@@ -104,6 +104,18 @@ pub enum CompareOp {
 }
 
 impl CompareOp {
+    /// Every operator.
+    pub const ALL: [Self; 8] = [
+        Self::Eq,
+        Self::NotEq,
+        Self::Lt,
+        Self::LtEq,
+        Self::Gt,
+        Self::GtEq,
+        Self::IsDistinctFrom,
+        Self::IsNotDistinctFrom,
+    ];
+
     /// Returns the catalogue's name of the function.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyAnyMethods, PyModule};
 use pyo3::{Py, PyAny, PyErr, PyResult, Python};
-use tidegate::{Error, ErrorKind};
+use tidegate::{Error, ErrorKind, causes};
 
 /// The function of the package that makes an exception of a kind and a message.
 static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -41,14 +41,8 @@ fn make(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 
 /// Finds the exception that a Python function raised.
 pub(crate) fn below(py: Python<'_>, error: &(dyn StdError + 'static)) -> Option<PyErr> {
-    let mut cause = Some(error);
-    while let Some(current) = cause {
-        if let Some(raised) = current.downcast_ref::<PyErr>() {
-            return Some(raised.clone_ref(py));
-        }
-        cause = current.source();
-    }
-    None
+    let raised = causes(error).find_map(|cause| cause.downcast_ref::<PyErr>());
+    raised.map(|raised| raised.clone_ref(py))
 }
 
 /// Returns what a kind is called in Python.

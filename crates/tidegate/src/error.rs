@@ -241,10 +241,16 @@ impl From<Error> for DataFusionError {
     }
 }
 
+/// Lists an error and what it came from, the innermost cause last.
+pub fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
 /// Finds an error of ours that travelled through DataFusion.
 fn find_own(error: &DataFusionError) -> Option<&Error> {
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    while let Some(current) = cause {
+    for current in causes(error) {
         if let Some(own) = current.downcast_ref::<Error>() {
             return Some(own);
         }
@@ -257,7 +263,6 @@ fn find_own(error: &DataFusionError) -> Option<&Error> {
         {
             return Some(own);
         }
-        cause = current.source();
     }
     None
 }
@@ -322,8 +327,7 @@ fn describe(error: &DataFusionError) -> String {
 
 /// Returns what the panic of a task said that DataFusion waited for.
 fn panic_of_task(error: &DataFusionError) -> Option<String> {
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    while let Some(current) = cause {
+    for current in causes(error) {
         if let Some(join) = current.downcast_ref::<JoinError>() {
             let text = join.to_string();
             let said = text.split_once(" panicked").map(|(_, said)| said);
@@ -335,7 +339,6 @@ fn panic_of_task(error: &DataFusionError) -> Option<String> {
         if let Some(shared) = current.downcast_ref::<Arc<DataFusionError>>() {
             return panic_of_task(shared);
         }
-        cause = current.source();
     }
     None
 }

@@ -60,7 +60,7 @@ mod windows;
 pub use clients::{ClientOptions, LOCKED_SETTINGS};
 pub use datafusion::dataframe::DataFrame;
 pub use datafusion::execution::SendableRecordBatchStream;
-pub use error::{Error, ErrorKind, SqlPlace};
+pub use error::{Error, ErrorKind, SqlPlace, causes};
 pub use floats::CanonicalFloats;
 pub use frames::{Backend, FrameExt};
 pub use functions::custom::ScalarFunction;

@@ -22,6 +22,10 @@ use crate::statements::StatementError;
 use names::{row, row_of_message};
 use words::Words;
 
+/// How the error of a subquery begins that uses columns of the query around it; so does that of a comparison with all rows
+/// of a subquery.
+const OUTER_COLUMNS: &str = "a subquery uses columns of the query around it";
+
 /// What a session knows, where a statement of it failed.
 pub(crate) struct Known<'a> {
     pub(crate) state: &'a SessionState,
@@ -291,6 +295,11 @@ impl Finder<'_> {
             };
         }
         let functions = names::functions(state);
+        let unit = self.unknown_unit(name);
+        let place = match unit {
+            Some((index, _)) => self.words.place(index, index),
+            None => place,
+        };
         let help = match row(rewrites::FUNCTIONS, name) {
             Some(help) => help.to_string(),
             None if state.table_functions().contains_key(name) => {
@@ -302,10 +311,20 @@ impl Finder<'_> {
             },
         };
         Found {
-            message: None,
+            message: unit.map(|(_, unit)| format!("{name} has no unit {unit}")),
             place,
             help: Some(help),
         }
+    }
+
+    /// Finds a call of a function of a unit and two times whose unit is none, and the unit.
+    fn unknown_unit(&self, name: &str) -> Option<(usize, String)> {
+        let is_it = |index: &usize| forms::takes_unit(name) && self.words.is(*index, name);
+        let mut calls = (0..self.words.len()).filter(is_it);
+        calls.find_map(|index| {
+            let unit = self.words.first_of_three(index)?;
+            (!forms::is_unit(&unit)).then_some((index, unit))
+        })
     }
 
     fn table_function(&self, name: &str) -> Found {
@@ -420,6 +439,13 @@ impl Finder<'_> {
 
     /// Finds a way out by the beginning of the message, or by the statement of what is not supported.
     fn general(&self, error: &Error) -> Option<String> {
+        if error.message().starts_with(OUTER_COLUMNS) {
+            let stands = |words: &str| self.words.find(words, None).is_some();
+            let mut rows = rewrites::QUANTIFIED.iter();
+            if let Some((_, help)) = rows.find(|(words, _)| stands(words)) {
+                return Some((*help).to_string());
+            }
+        }
         if let Some(help) = row_of_message(error.message()) {
             return Some(help.to_string());
         }

@@ -1,4 +1,5 @@
-//! A rule of the physical optimizer that replaces nodes one by one, from the leaves up.
+//! Rules made of functions: those of the physical optimizer that replace nodes one by one, from the leaves up, and those
+//! of the analyzer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +7,12 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-/// The rule, by its name, with what makes another node of one; `None` leaves the node as it is.
+/// A rule of the physical optimizer, by its name, with what makes another node of one; `None` leaves the node as it is.
 pub(crate) struct NodeRule<F>(pub(crate) &'static str, pub(crate) F);
 
 /// What stands in the place of a node.
@@ -45,5 +48,27 @@ where
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// A rule of the analyzer, by its name, with what rewrites a plan.
+pub(crate) struct PlanRule<F>(pub(crate) &'static str, pub(crate) F);
+
+impl<F> fmt::Debug for PlanRule<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl<F> AnalyzerRule for PlanRule<F>
+where
+    F: Fn(LogicalPlan, &ConfigOptions) -> Result<LogicalPlan> + Send + Sync + 'static,
+{
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        self.1(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.0
     }
 }

@@ -10,15 +10,19 @@
 //! compare with more than `=`.
 //! [`value_lists`] keeps lists of IN apart that the optimizer would join as if there were no NULL.
 //! [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
-//! [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
+//! [`distinct_pairs`] refuses DISTINCT that would not be obeyed.
+//! [`lateral_lists`] unnests lists of a table in its own FROM.
+//! [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
 
 pub(crate) mod bounded_values;
 mod dependent_subqueries;
 mod distinct_arguments;
+pub(crate) mod distinct_pairs;
 pub(crate) mod exact_sums;
 mod filtered_aggregates;
 mod grouping_sets;
 pub(crate) mod intervals;
+mod lateral_lists;
 pub(crate) mod lazy_logic;
 mod null_safe_joins;
 mod predicate_subqueries;
@@ -27,71 +31,32 @@ mod repeated_names;
 mod set_comparison;
 mod set_copies;
 mod value_lists;
+pub(crate) mod walk;
 mod windows;
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::Result;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
-use crate::node_rule::NodeRule;
-use bounded_values::BoundValues;
-use dependent_subqueries::JoinDependentSubqueries;
+use crate::node_rule::{NodeRule, PlanRule};
+use bounded_values::bound_values;
+use dependent_subqueries::join_dependent_subqueries;
 use distinct_arguments::SplitDistinctArguments;
-use filtered_aggregates::GuardFilteredAggregates;
+use filtered_aggregates::guard_filtered_aggregates;
 use grouping_sets::hide_grouping_set_claims;
 use intervals::distrust_intervals;
+use lateral_lists::UnnestBesideRows;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
-use null_safe_joins::{KeepFilters, KeepOrder};
-use predicate_subqueries::CountSubqueries;
+use null_safe_joins::{Kept, has_null_safe_join, is_null_safe_join};
+use predicate_subqueries::count_subqueries;
 use repeated_names::PushByUniqueNames;
-use set_comparison::NameSetComparisons;
-use set_copies::NumberCopies;
-use value_lists::SeparateLists;
-use windows::{ComputeKeys, DropRepeatedKeys};
-
-/// Returns whether an expression of a plan, or a part of one, is such; most plans have nothing to rewrite.
-fn any_expression(plan: &LogicalPlan, is_such: impl Fn(&Expr) -> bool) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found = expr.exists(|part| Ok(is_such(part)))?;
-            Ok(match found {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })
-    })?;
-    Ok(found)
-}
-
-/// Changes parts of the expressions of a plan, its subqueries included, from the leaves up; `change` is also given the
-/// columns that an expression reads. Expressions keep their names.
-fn change_parts(
-    plan: LogicalPlan,
-    change: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
-) -> Result<LogicalPlan> {
-    let change_node = |node: LogicalPlan| {
-        let schema = merge_schema(&node.inputs());
-        let names = NamePreserver::new(&node);
-        let changed = node.map_expressions(|expr| match expr {
-            // Its members are read by their names, which they cannot keep within it.
-            Expr::GroupingSet(_) => Ok(Transformed::no(expr)),
-            expr => {
-                let name = names.save(&expr);
-                let changed = expr.transform_up(|part| change(part, &schema))?;
-                Ok(changed.update_data(|expr| name.restore(expr)))
-            }
-        })?;
-        changed.data.recompute_schema().map(Transformed::yes)
-    };
-    plan.transform_up_with_subqueries(change_node).data()
-}
+use set_comparison::name_set_comparisons;
+use set_copies::number_copies;
+use value_lists::separate_lists;
+use windows::{ComputeKeys, drop_repeated_keys};
 
 /// Keeps a rule that pushes filters down from columns of repeated names.
 pub(crate) fn by_unique_names(
@@ -103,24 +68,32 @@ pub(crate) fn by_unique_names(
 /// Adds the rewrites to a session state: the logical ones after DataFusion's analyzer rules, those of
 /// claims and projections before its physical optimizer rules, those of predicates behind them.
 pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
+    let guard = PlanRule("guard_filtered_aggregates", guard_filtered_aggregates);
+    let join = PlanRule("join_dependent_subqueries", join_dependent_subqueries);
     let mut builder = builder
-        .with_analyzer_rule(Arc::new(BoundValues))
-        .with_analyzer_rule(Arc::new(SeparateLists))
-        .with_analyzer_rule(Arc::new(GuardFilteredAggregates))
-        .with_analyzer_rule(Arc::new(NameSetComparisons))
-        .with_analyzer_rule(Arc::new(CountSubqueries))
-        .with_analyzer_rule(Arc::new(JoinDependentSubqueries))
-        .with_analyzer_rule(Arc::new(NumberCopies))
-        .with_analyzer_rule(Arc::new(DropRepeatedKeys))
+        .with_analyzer_rule(Arc::new(UnnestBesideRows))
+        .with_analyzer_rule(Arc::new(PlanRule("bound_values", bound_values)))
+        .with_analyzer_rule(Arc::new(PlanRule("separate_lists", separate_lists)))
+        .with_analyzer_rule(Arc::new(guard))
+        .with_analyzer_rule(Arc::new(PlanRule(
+            "name_set_comparisons",
+            name_set_comparisons,
+        )))
+        .with_analyzer_rule(Arc::new(PlanRule("count_subqueries", count_subqueries)))
+        .with_analyzer_rule(Arc::new(join))
+        .with_analyzer_rule(Arc::new(PlanRule("number_copies", number_copies)))
+        .with_analyzer_rule(Arc::new(PlanRule("drop_repeated_keys", drop_repeated_keys)))
         .with_optimizer_rule(Arc::new(SplitDistinctArguments))
         .with_optimizer_rule(Arc::new(ComputeKeys));
     let logical = builder.optimizer().get_or_insert_default();
     for rule in &mut logical.rules {
-        match rule.name() {
-            "eliminate_cross_join" => *rule = Arc::new(KeepOrder(Arc::clone(rule))),
-            "extract_equijoin_predicate" => *rule = Arc::new(KeepFilters(Arc::clone(rule))),
-            _ => {}
-        }
+        let from: fn(&LogicalPlan) -> Result<bool> = match rule.name() {
+            "eliminate_cross_join" => has_null_safe_join,
+            "extract_equijoin_predicate" => is_null_safe_join,
+            _ => continue,
+        };
+        let inner = Arc::clone(rule);
+        *rule = Arc::new(Kept { rule: inner, from });
     }
     let physical = builder.physical_optimizers().get_or_insert_default();
     for rule in &mut physical.rules {

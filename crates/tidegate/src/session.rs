@@ -23,6 +23,7 @@ mod ingest;
 mod inserted;
 mod kernels;
 mod kill;
+mod letter_case;
 mod names;
 mod numbered;
 mod operations;
@@ -266,16 +267,6 @@ impl Session {
     /// [`crate::ErrorKind::NotFound`] if nothing is there, [`crate::ErrorKind::Io`] if it is not Parquet.
     pub async fn register_parquet(&self, name: &str, path: &str) -> Result<(), Error> {
         let table = files::listing(&self.ctx, path, &ParquetReadOptions::default()).await?;
-        self.ctx.register_table(name, Arc::new(table))?;
-        Ok(())
-    }
-
-    /// Gives a CSV file, folder or glob with a header a name.
-    ///
-    /// # Errors
-    /// [`crate::ErrorKind::NotFound`] if nothing is there, [`crate::ErrorKind::Io`] if it is not CSV.
-    pub async fn register_csv(&self, name: &str, path: &str) -> Result<(), Error> {
-        let table = files::listing(&self.ctx, path, &CsvReadOptions::default()).await?;
         self.ctx.register_table(name, Arc::new(table))?;
         Ok(())
     }

@@ -19,16 +19,6 @@ use DataType::{
 
 pub(crate) const ROWS: usize = 400;
 const INTEGERS: [DataType; 8] = [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64];
-const COMPARISONS: [CompareOp; 8] = [
-    CompareOp::Eq,
-    CompareOp::NotEq,
-    CompareOp::Lt,
-    CompareOp::LtEq,
-    CompareOp::Gt,
-    CompareOp::GtEq,
-    CompareOp::IsDistinctFrom,
-    CompareOp::IsNotDistinctFrom,
-];
 
 /// Returns a condition that is TRUE where the expression does not raise for the row alone.
 ///
@@ -267,7 +257,7 @@ pub(crate) fn comparisons() -> Vec<Case> {
         };
         let null = plan.null(data_type.clone());
         let mut exprs = Vec::new();
-        for op in COMPARISONS {
+        for op in CompareOp::ALL {
             exprs.push(compare(op, a.clone(), b.clone()));
             exprs.push(compare(op, b.clone(), literal.clone()));
             exprs.push(compare(op, zero.clone(), c.clone()));

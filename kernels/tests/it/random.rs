@@ -199,16 +199,6 @@ impl Maker<'_> {
     }
 
     fn condition(&mut self, depth: u32) -> Expr {
-        let ops = [
-            CompareOp::Eq,
-            CompareOp::NotEq,
-            CompareOp::Lt,
-            CompareOp::LtEq,
-            CompareOp::Gt,
-            CompareOp::GtEq,
-            CompareOp::IsDistinctFrom,
-            CompareOp::IsNotDistinctFrom,
-        ];
         match self.random.random_range(0..8) {
             0 => Expr::and(self.boolean(depth), self.boolean(depth)).unwrap(),
             1 => Expr::or(self.boolean(depth), self.boolean(depth)).unwrap(),
@@ -234,7 +224,7 @@ impl Maker<'_> {
             }
             _ => {
                 let of = self.any_type();
-                let op = *ops.choose(self.random).unwrap();
+                let op = *CompareOp::ALL.choose(self.random).unwrap();
                 let (left, right) = (self.expr(&of, depth), self.expr(&of, depth));
                 Expr::compare(op, left, right).unwrap()
             }

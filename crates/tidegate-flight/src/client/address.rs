@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tidegate::{Error, ErrorKind};
+use tidegate::{Error, ErrorKind, causes};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 use super::ConnectOptions;
@@ -115,8 +115,10 @@ impl Address {
     pub(super) async fn connect(&self, ca: Option<&[u8]>) -> Result<Channel, Error> {
         let scheme = if self.is_tls { "https" } else { "http" };
         let place = format!("{}:{}", self.host, self.port);
-        let failed = |what: &str, error: &dyn StdError| {
-            let message = format!("{what} {place}: {}", innermost(error));
+        let failed = |what: &str, error: &(dyn StdError + 'static)| {
+            // The innermost cause is the one that says something.
+            let why = causes(error).last().unwrap_or(error);
+            let message = format!("{what} {place}: {why}");
             Error::new(ErrorKind::Io, message)
         };
         let mut endpoint = Endpoint::from_shared(format!("{scheme}://{place}"))
@@ -172,17 +174,6 @@ fn trusted() -> Result<Vec<u8>, Error> {
         );
         Error::new(ErrorKind::Io, message)
     })
-}
-
-/// Returns the innermost cause, which is the one that says something.
-fn innermost(error: &dyn StdError) -> String {
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        said = inner.to_string();
-        cause = inner.source();
-    }
-    said
 }
 
 #[cfg(test)]

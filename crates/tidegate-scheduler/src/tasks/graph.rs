@@ -118,19 +118,6 @@ impl TaskGraph {
         self
     }
 
-    /// Changes the priority, the retries or what is taken by a task that was added.
-    pub fn adjust(
-        &mut self,
-        name: &str,
-        change: impl FnOnce(Task<Erased>) -> Task<Erased>,
-    ) -> &mut Self {
-        if let Some((name, mut named)) = self.tasks.remove_entry(name) {
-            named.task = change(named.task);
-            self.tasks.insert(name, named);
-        }
-        self
-    }
-
     /// Submits every task, each after those that it needs.
     ///
     /// # Errors

@@ -390,8 +390,7 @@ async fn graphs_run_in_the_order_of_their_needs() {
         })
         .add("wrong", ["base"], |inputs| {
             inputs.get::<String>("base").map(|text| text.len())
-        })
-        .adjust("base", |task| task.priority(1).retries(1));
+        });
     let handles = graph.submit(&executor).unwrap();
     let total = handles.get::<i64>("total").unwrap();
     assert_eq!(*within(total).await.unwrap(), 31);

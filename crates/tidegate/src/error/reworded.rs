@@ -9,6 +9,8 @@ use super::{ErrorKind, panic_of_task};
 
 /// What Arrow says where the values of one array have more bytes than its offsets count to.
 const TOO_LARGE: &str = "offset overflow";
+/// What a nested-loop join says that has no memory for one batch of its left side.
+const NOTHING_TO_SPILL: &str = "Left side produced no data to spill";
 /// How names of DataFusion's settings of memory begin.
 const MEMORY_SETTINGS: &str = "datafusion.runtime.";
 
@@ -27,6 +29,11 @@ pub(super) fn reworded(error: &DataFusionError) -> Option<(ErrorKind, String)> {
             Some((ErrorKind::ResourcesExhausted, too_large(said)?))
         }
         DataFusionError::SchemaError(cause, _) => Some((ErrorKind::Sql, same_names(cause)?)),
+        DataFusionError::Internal(said) if said.contains(NOTHING_TO_SPILL) => {
+            let message = "a join on a condition has no memory for the first rows of its left side"
+                .to_string();
+            Some((ErrorKind::ResourcesExhausted, with_way_out(message)))
+        }
         // What is put around it advises to change DataFusion's settings.
         DataFusionError::ResourcesExhausted(said) => {
             let is_advised = error.strip_backtrace().contains(MEMORY_SETTINGS);

@@ -1,13 +1,14 @@
 //! Functions of other systems that are here by another name or in another form: a call of one becomes what
 //! stands beside it, before it is planned.
 //!
-//! Only what has the same meaning is here. What differs in some case (`dayofweek` begins with 0 or 1,
-//! `regexp_matches` gives a truth or rows) is in the table of `crate::mistakes::rewrites` instead, and an
-//! error says what to write. A function that is registered by such a name is called as usual.
+//! What systems have by one name and in several meanings is here as DuckDB has it (`dayofweek` begins with 0), or it is in
+//! the table of `crate::mistakes::rewrites`, and an error says what to write. A function that is registered by such a name
+//! is called as usual.
 //!
 //! `date_diff('month', a, b)` has a row for each unit, `date_diff month`, and a function with fewer or more arguments
 //! one for each number of them; `date_part('century', d)` and `EXTRACT(century FROM d)` are `date_part century`. An aggregate of a
-//! list of shares, `quantile_cont(x, [0.1, 0.9])`, is a list of aggregates. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
+//! list of shares, `quantile_cont(x, [0.1, 0.9])`, is a list of aggregates. `any_value(x ORDER BY y)`, whose order would be
+//! ignored, is the first value that is not NULL. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,8 +16,9 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use sqlparser::ast::{
-    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Value,
+    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, NullTreatment, ObjectName, ObjectNamePart,
+    Value,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -30,6 +32,7 @@ use crate::statements::visits::{change_expressions, read_expressions};
 #[rustfmt::skip]
 const NAMES: &[(&str, &str)] = &[
     ("approx_count_distinct", "approx_distinct"),
+    ("arbitrary", "any_value"),
     ("array_cosine_distance", "cosine_distance"),
     ("array_inner_product", "inner_product"),
     ("array_size", "array_length"),
@@ -61,6 +64,7 @@ const NAMES: &[(&str, &str)] = &[
     ("regexp_matches", "regexp_like"),
     ("replicate", "repeat"),
     ("sign", "signum"),
+    ("split", "string_to_array"),
     ("strlen", "octet_length"),
     ("str_split", "string_to_array"),
     ("string_split", "string_to_array"),
@@ -85,6 +89,8 @@ const FORMS: &[(&str, &str)] = &[
     ("arg_min(x, y)", "first_value(x ORDER BY y NULLS LAST) IGNORE NULLS"),
     ("arg_min(x, y, n)", "array_slice(array_agg(x ORDER BY y) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL), 1, n)"),
     ("array_cosine_similarity(a, b)", "1 - cosine_distance(a, b)"),
+    ("array_first(l)", "array_element(l, 1)"),
+    ("array_last(l)", "array_element(l, -1)"),
     ("argmax(x, y)", "first_value(x ORDER BY y DESC NULLS LAST) IGNORE NULLS"),
     ("argmin(x, y)", "first_value(x ORDER BY y NULLS LAST) IGNORE NULLS"),
     ("approx_quantile(x, q)", "approx_percentile_cont(x, q)"),
@@ -116,14 +122,18 @@ const FORMS: &[(&str, &str)] = &[
     ("day(d)", "date_part('day', d)"),
     ("dayname(d)", "to_char(d, '%A')"),
     ("dayofmonth(d)", "date_part('day', d)"),
+    ("dayofweek(d)", "date_part('dow', d)"),
     ("dayofyear(d)", "date_part('doy', d)"),
     ("decode(b)", "CAST(b AS VARCHAR)"),
     ("encode(s)", "CAST(s AS BYTEA)"),
     ("epoch(t)", "date_part('epoch', t)"),
     ("epoch_ms(t)", "CAST(floor(round(date_part('epoch', t) * 1000000) / 1000) AS BIGINT)"),
+    ("epoch_ns(t)", "CAST(arrow_cast(t, 'Timestamp(Nanosecond, Some(\"+00:00\"))') AS BIGINT)"),
     ("epoch_us(t)", "CAST(round(date_part('epoch', t) * 1000000) AS BIGINT)"),
+    ("fmod(a, b)", "a % b"),
     ("from_base64(s)", "decode(s, 'base64')"),
     ("from_hex(s)", "decode(s, 'hex')"),
+    ("get_current_timestamp()", "now()"),
     ("getdate()", "now()"),
     ("geomean(x)", "exp(avg(ln(x)))"),
     ("geometric_mean(x)", "exp(avg(ln(x)))"),
@@ -142,7 +152,8 @@ const FORMS: &[(&str, &str)] = &[
     ("list_bool_or(l)", "list_aggregate(l, 'bool_or')"),
     ("list_cosine_similarity(a, b)", "1 - cosine_distance(a, b)"),
     ("list_count(l)", "list_aggregate(l, 'count')"),
-    ("list_last(l)", "list_aggregate(l, 'last_value')"),
+    ("list_first(l)", "array_element(l, 1)"),
+    ("list_last(l)", "array_element(l, -1)"),
     ("list_median(l)", "list_aggregate(l, 'median')"),
     ("list_mode(l)", "list_aggregate(l, 'mode')"),
     ("list_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
@@ -177,6 +188,7 @@ const FORMS: &[(&str, &str)] = &[
     ("quarter(d)", "date_part('quarter', d)"),
     ("regexp_full_match(s, p)", "regexp_like(s, '^(?:' || p || ')$')"),
     ("second(t)", "date_part('second', t)"),
+    ("sem(x)", "stddev_pop(x) / sqrt(count(x))"),
     ("space(n)", "repeat(' ', n)"),
     ("strftime(t, f)", "to_char(t, f)"),
     ("strptime(s, f)", "CAST(to_timestamp(s, f) AS TIMESTAMP)"),
@@ -199,6 +211,7 @@ const FORMS: &[(&str, &str)] = &[
     ("to_varchar(x)", "CAST(x AS VARCHAR)"),
     ("unbase64(s)", "decode(s, 'base64')"),
     ("unhex(s)", "decode(s, 'hex')"),
+    ("weekday(d)", "date_part('dow', d)"),
     ("weekofyear(d)", "date_part('week', d)"),
     ("week(d)", "date_part('week', d)"),
     ("year(d)", "date_part('year', d)"),
@@ -214,7 +227,7 @@ const PARTS: [&str; 2] = ["date_part", "datepart"];
 const LONG_PARTS: [&str; 3] = ["century", "decade", "millennium"];
 
 /// Functions that are registered, and whose form has one argument.
-const ONE_ARGUMENT: [&str; 3] = ["age", "decode", "encode"];
+const ONE_ARGUMENT: [&str; 5] = ["age", "array_first", "decode", "encode", "list_first"];
 
 /// Aggregates that take a list of shares last, and give a list: of one share for each.
 const SHARED: [&str; 5] = [
@@ -224,6 +237,9 @@ const SHARED: [&str; 5] = [
     "quantile_cont",
     "quantile_disc",
 ];
+
+/// The aggregate of any value that is not NULL, by its names.
+const ANY_VALUE: [&str; 2] = ["any_value", "arbitrary"];
 
 /// The function that makes a struct of named arguments.
 const STRUCT: &str = "struct_pack";
@@ -294,6 +310,17 @@ fn called(call: &str) -> &str {
     call.split('(').next().unwrap_or(call)
 }
 
+/// Tells whether a function takes a unit of time first.
+pub(crate) fn takes_unit(name: &str) -> bool {
+    DIFFERENCES.contains(&name)
+}
+
+/// Tells whether differences of times are counted in a unit, as a statement has it.
+pub(crate) fn is_unit(written: &str) -> bool {
+    let unit = of_one(written.trim_matches('\''));
+    forms().contains_key(&(format!("date_diff {unit}"), 2))
+}
+
 /// Returns the function that a name stands for.
 pub(crate) fn renamed(name: &str) -> Option<&'static str> {
     let wider = WIDER.iter().map(|(known, _, other)| (*known, *other));
@@ -314,6 +341,9 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     let call = &in_our_words(&name, call);
     if let Some(list) = of_shares(&name, call) {
         return Some(list);
+    }
+    if let Some(first) = first_of_order(&name, call) {
+        return Some(first);
     }
     if let Some(other) = renamed(&name) {
         return Some(Expr::Function(called_as(other, call)));
@@ -406,6 +436,28 @@ fn of_shares(name: &str, call: &Function) -> Option<Expr> {
     Some(statements::call("make_array", each))
 }
 
+/// Returns `first_value(x ORDER BY y) IGNORE NULLS` for `any_value(x ORDER BY y)`.
+fn first_of_order(name: &str, call: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    let mut clauses = list.clauses.iter();
+    let is_ordered = clauses.any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)));
+    if !ANY_VALUE.contains(&name) || !is_ordered {
+        return None;
+    }
+    // That each value is there once changes nothing.
+    let list = FunctionArgumentList {
+        duplicate_treatment: None,
+        ..list.clone()
+    };
+    Some(Expr::Function(Function {
+        args: FunctionArguments::List(list),
+        null_treatment: call.null_treatment.or(Some(NullTreatment::IgnoreNulls)),
+        ..called_as("first_value", call)
+    }))
+}
+
 /// Tells whether a call of a registered function has a form of its own, for it has other arguments.
 pub(crate) fn takes_other(name: &str, call: &Function) -> bool {
     let FunctionArguments::List(list) = &call.args else {
@@ -422,6 +474,7 @@ pub(crate) fn takes_other(name: &str, call: &Function) -> bool {
         || (PARTS.contains(&name) && is_long_part())
         || (ONE_ARGUMENT.contains(&name) && list.args.len() == 1)
         || of_shares(name, call).is_some()
+        || first_of_order(name, call).is_some()
         || (EXTREMES.contains(&name) && list.args.len() == 2)
         || LETTERED.contains(&name) && with_letters(call).is_some()
 }
@@ -544,8 +597,13 @@ fn unit(argument: Expr) -> Option<String> {
         Expr::Identifier(name) => name.value,
         _ => return None,
     };
+    Some(of_one(&unit))
+}
+
+/// Returns `day` of `Days`.
+fn of_one(unit: &str) -> String {
     let unit = unit.to_lowercase();
-    Some(unit.strip_suffix('s').unwrap_or(&unit).to_string())
+    unit.strip_suffix('s').unwrap_or(&unit).to_string()
 }
 
 /// Returns which argument of a form an expression is.
@@ -645,6 +703,13 @@ mod tests {
             "listagg(a, ',') FILTER (WHERE b)",
             Some("string_agg(a, ',') FILTER (WHERE b)"),
         );
+        check(
+            "any_value(DISTINCT a ORDER BY b DESC) FILTER (WHERE c)",
+            Some("first_value(a ORDER BY b DESC) FILTER (WHERE c) IGNORE NULLS"),
+        );
+        check("any_value(a)", None);
+        check("arbitrary(a)", Some("any_value(a)"));
+        check("list_first(l)", Some("(array_element((l), 1))"));
         check("year()", None);
         check("year(a) OVER ()", None);
         check("\"year\"(a)", None);

@@ -1,8 +1,8 @@
 //! JSON in strings: functions that read it and make it, and the operators `->` and `->>`.
 //!
 //! As in PostgreSQL and DuckDB, `->` gives what lies under a key or an index as JSON, and `->>` as text; what is
-//! not there is NULL. A key that begins with `$` is a path: `doc ->> '$.items[0].name'`. A string that is no
-//! JSON is an error.
+//! not there is NULL. A key that begins with `$` is a path, `doc ->> '$.items[0].name'`, and one that begins with `/` a
+//! pointer of RFC 6901, `doc ->> '/items/0/name'`, as in DuckDB. A string that is no JSON is an error.
 
 mod made;
 mod walk;

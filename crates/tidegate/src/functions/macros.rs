@@ -22,7 +22,7 @@ use sqlparser::parser::Parser;
 
 use super::forms;
 use crate::error::{Error, ErrorKind};
-use crate::statements::visits::{change_expressions, read_expressions};
+use crate::statements::visits::{change_expressions, count_expressions};
 
 /// The most expressions of a macro, arguments included.
 const PARTS_MAX: usize = 10_000;
@@ -132,10 +132,10 @@ impl Macro {
     pub(crate) fn expand(&self, call: &Function) -> Option<Expr> {
         let given = self.arguments(call)?;
         let mut body = self.body.clone();
-        let mut parts = count(&body);
+        let mut parts = count_expressions(&body);
         let walked = change_expressions(&mut body, |expr| {
             if let Some(argument) = forms::place_of(expr).and_then(|place| given.get(place)) {
-                parts += count(argument);
+                parts += count_expressions(argument);
                 if parts > PARTS_MAX {
                     return ControlFlow::Break(());
                 }
@@ -216,15 +216,6 @@ fn folded(name: &ast::Ident) -> String {
         Some(_) => name.value.clone(),
         None => name.value.to_lowercase(),
     }
-}
-
-fn count(expr: &Expr) -> usize {
-    let mut parts = 0;
-    let _ = read_expressions(expr, |_| {
-        parts += 1;
-        ControlFlow::<()>::Continue(())
-    });
-    parts
 }
 
 impl PartialEq for Macro {

@@ -22,8 +22,13 @@ use datafusion::logical_expr::{
     LambdaParametersProgress, ValueOrLambda, Volatility,
 };
 
+use crate::error::{Error, ErrorKind};
+
 /// The most values of a list: the lambda runs as often, and cannot be stopped.
 const VALUES_MAX: usize = 1_000_000;
+
+/// The most bytes of what the lists of a batch have become: each step may double them.
+const MADE_BYTES_MAX: usize = 128 << 20;
 
 /// Has numbers that do not fit be errors.
 const EXACT: CastOptions<'static> = CastOptions {
@@ -236,6 +241,14 @@ fn reduced(
         });
         let made = given?.into_array(num_rows)?;
         open.made = cast_with_options(&made, returns, &EXACT)?;
+        let bytes = open.made.get_array_memory_size();
+        if bytes > MADE_BYTES_MAX {
+            let message = format!(
+                "list_reduce has made values of {bytes} bytes of a batch of rows, and may make {MADE_BYTES_MAX}; ask \
+                 for shorter values, or lower datafusion.execution.batch_size"
+            );
+            return Err(Error::new(ErrorKind::ResourcesExhausted, message).into());
+        }
     }
     let pieces: Vec<&dyn Array> = pieces.iter().map(|piece| piece.as_ref()).collect();
     Ok(interleave(&pieces, &places)?)

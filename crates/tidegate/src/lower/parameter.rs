@@ -11,7 +11,6 @@ use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -22,6 +21,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use tidegate_pipeline::{Pipeline, Scalar};
 
 use super::{Binding, expr};
+use crate::rewrite::walk::change_named;
 
 /// Stands for a placeholder in a physical plan.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -77,12 +77,7 @@ pub(crate) fn symbolic(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalP
         Ok(Transformed::yes(function.call(vec![])))
     };
     let replaced = plan.transform_up_with_subqueries(|node| {
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let replaced = expr.transform_up(replace)?;
-            Ok(replaced.update_data(|expr| name.restore(expr)))
-        })
+        change_named(node, |expr| expr.transform_up(replace))
     })?;
     Ok(replaced.data)
 }

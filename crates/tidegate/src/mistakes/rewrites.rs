@@ -19,9 +19,8 @@ pub(super) const FUNCTIONS: &[Row] = &[
     ("dateadd timestampadd", "add an interval: d + INTERVAL '1 day'"),
     ("add_months", "add an interval: d + INTERVAL '1 month'"),
     ("months_between", "(extract(year FROM b) - extract(year FROM a)) * 12 + extract(month FROM b) - extract(month FROM a)"),
-    ("dayofweek weekday dow day_of_week", "extract(dow FROM d) counts from Sunday = 0, extract(isodow FROM d) from Monday = 1"),
+    ("dow day_of_week", "dayofweek(d) counts from Sunday = 0, extract(isodow FROM d) from Monday = 1"),
     ("weekyear isoyear", "extract(isoyear FROM d), extract(week FROM d)"),
-    ("epoch_ns", "epoch_us(t) * 1000; of a number, to_timestamp_nanos(n)"),
     ("unix_timestamp to_unix_timestamp", "to_unixtime(t)"),
     ("str_to_date parse_date parse_datetime parse_timestamp to_datetime", "to_timestamp(s, '%Y-%m-%d %H:%M:%S'), or to_date(s, '%Y-%m-%d')"),
     ("systimestamp current_datetime sysdatetime", "now()"),
@@ -34,8 +33,6 @@ pub(super) const FUNCTIONS: &[Row] = &[
     ("variance_pop", "var_pop(x)"),
     ("sumif sum_if", "sum(x) FILTER (WHERE condition)"),
     ("avgif avg_if", "avg(x) FILTER (WHERE condition)"),
-    ("sem", "stddev_pop(x) / sqrt(count(x))"),
-    ("split", "string_to_array(s, ',') splits at a string"),
     ("regexp_split regexp_split_to_table", "regexp_split_to_array(s, pattern), and unnest of it for rows"),
     ("regexp_substr", "regexp_extract(s, pattern)"),
     ("rlike regexp", "regexp_like(s, pattern) tells, regexp_extract(s, pattern) gives what matched"),
@@ -201,7 +198,7 @@ pub(super) const STATEMENTS: &[Row] = &[
     ("PIVOT", "FROM t PIVOT (sum(v) FOR k IN ('a', 'b')), or PIVOT t ON k IN ('a', 'b') USING sum(v)"),
     ("^ UNPIVOT", "UNPIVOT t ON a, b INTO NAME k VALUE v"),
     ("UNPIVOT", "FROM t UNPIVOT (v FOR k IN (a, b)), or UNPIVOT t ON a, b INTO NAME k VALUE v"),
-    ("POSITIONAL JOIN", "number the rows of both sides with row_number() OVER (), and join on that"),
+    ("POSITIONAL JOIN", "rows of files and tables have no order here: join on a column that numbers the rows of both sides"),
     ("TABLESAMPLE _ PERCENT (", "TABLESAMPLE BERNOULLI (10), or TABLESAMPLE 10 PERCENT"),
     ("FOR _ IN", "array_transform(l, x -> x + 1), array_filter(l, x -> x > 1)"),
     ("MATCH_RECOGNIZE", "lag(x) OVER (ORDER BY t) compares a row with those before"),
@@ -300,6 +297,17 @@ pub(super) const STATEMENTS: &[Row] = &[
     ("^ RENAME", "ALTER TABLE t RENAME TO u"),
     ("AUTO_INCREMENT", "leave it out: row_number() OVER () numbers rows, uuid() makes keys"),
     ("IDENTITY", "leave it out: row_number() OVER () numbers rows, uuid() makes keys"),
+];
+
+/// Comparisons with the rows of a subquery, where they are no condition of WHERE.
+#[rustfmt::skip]
+pub(super) const QUANTIFIED: &[Row] = &[
+    ("= ANY ( SELECT", "x = ANY (SELECT y …) is x IN (SELECT y …)"),
+    ("= SOME ( SELECT", "x = SOME (SELECT y …) is x IN (SELECT y …)"),
+    ("ANY ( SELECT", "compare with one value, as in x > (SELECT min(y) …), or write the comparison in WHERE"),
+    ("SOME ( SELECT", "compare with one value, as in x > (SELECT min(y) …), or write the comparison in WHERE"),
+    ("<> ALL ( SELECT", "x <> ALL (SELECT y …) is x NOT IN (SELECT y …)"),
+    ("ALL ( SELECT", "compare with one value, as in x > (SELECT max(y) …), or write the comparison in WHERE"),
 ];
 
 /// Settings of other systems.

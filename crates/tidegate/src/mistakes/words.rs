@@ -111,6 +111,25 @@ impl<'a> Words<'a> {
         })
     }
 
+    /// Returns the first argument of a call of three whose name stands at an index, if it is one word or string.
+    pub(super) fn first_of_three(&self, name: usize) -> Option<String> {
+        let mut open = 0_usize;
+        let mut num_commas = 0;
+        for index in name + 1..self.len() {
+            match self.words.get(index)?.token {
+                Token::LParen | Token::LBracket | Token::LBrace => open += 1,
+                Token::RParen | Token::RBracket | Token::RBrace => open = open.checked_sub(1)?,
+                Token::Comma if open == 1 => num_commas += 1,
+                _ => {}
+            }
+            if open == 0 {
+                break;
+            }
+        }
+        let is_word = self.is(name + 1, "(") && self.is(name + 3, ",");
+        (is_word && num_commas == 2).then(|| self.text(name + 2, name + 2))?
+    }
+
     /// Finds a column, by its table's name if it has one.
     pub(super) fn column(&self, table: Option<&str>, column: &str) -> Option<(usize, usize)> {
         let is_name = |index: usize, expected: &str| {

@@ -25,6 +25,7 @@ use super::yielding::{Stop, arm};
 use crate::error::{Error, ErrorKind, in_one_text};
 use crate::region::PipelineExec;
 use crate::region::report::RegionReport;
+use crate::spilling::LongRows;
 use crate::stores::WriteFailures;
 use crate::unary::{UnaryExec, UnaryOperator};
 
@@ -236,9 +237,12 @@ impl Run {
             && let Some(second) = tries.begin_again()
         {
             self.may_be_replaced = false;
-            return match self.run_again(second, error).await {
-                Ok(()) => self.item().await,
-                Err(error) => Some(Err(error)),
+            return match self.first_again(second, error).await {
+                // Operators that spill repeat rows, too.
+                Some(Err(error)) if LongRows::of(&error).is_some() => {
+                    self.first_again(second, &error).await
+                }
+                item => item,
             };
         }
         let item = item.filter(|_| tries.leave());
@@ -247,6 +251,18 @@ impl Run {
             None => self.rows = None,
         }
         item
+    }
+
+    /// Begins again, and returns what comes first.
+    async fn first_again(
+        &mut self,
+        second: &SecondTry,
+        why: &DataFusionError,
+    ) -> Option<Result<RecordBatch>> {
+        match self.run_again(second, why).await {
+            Ok(()) => self.item().await,
+            Err(error) => Some(Err(error)),
+        }
     }
 
     async fn item(&mut self) -> Option<Result<RecordBatch>> {
@@ -351,7 +367,7 @@ pub(crate) fn flatten_panic<T>(
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic_text(panic);
     let message = format!("the query hit a bug in the engine: {text}");
-    Error::of_panic(&text, message)
+    Error::of_panic(text, message)
 }
 
 /// Sees one stream to its end, however it comes.

@@ -11,9 +11,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan};
-use datafusion::optimizer::AnalyzerRule;
 
-use super::{any_expression, change_parts};
+use super::walk::{any_expression, change_parts};
 use crate::error::{Error, ErrorKind};
 use crate::functions::like_pattern::{checked, may_be_long};
 
@@ -23,34 +22,23 @@ const VALUE_BYTES_MAX: u64 = 64 << 10;
 /// The most centroids of a digest; 100 are usual.
 const CENTROIDS_MAX: u64 = 10_000;
 
-#[derive(Debug)]
-pub(super) struct BoundValues;
-
-impl AnalyzerRule for BoundValues {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                expr.apply(|part| {
-                    check(part)?;
-                    Ok(TreeNodeRecursion::Continue)
-                })
+pub(super) fn bound_values(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                check(part)?;
+                Ok(TreeNodeRecursion::Continue)
             })
-        })?;
-        let is_long = |expr: &Expr| matches!(expr, Expr::Like(like) if may_be_long(like));
-        if !any_expression(&plan, is_long)? {
-            return Ok(plan);
-        }
-        change_parts(plan, |part, _| match part {
-            Expr::Like(like) if may_be_long(&like) => {
-                Ok(Transformed::yes(Expr::Like(checked(like))))
-            }
-            other => Ok(Transformed::no(other)),
         })
+    })?;
+    let is_long = |expr: &Expr| matches!(expr, Expr::Like(like) if may_be_long(like));
+    if !any_expression(&plan, is_long)? {
+        return Ok(plan);
     }
-
-    fn name(&self) -> &str {
-        "bound_values"
-    }
+    change_parts(plan, |part, _| match part {
+        Expr::Like(like) if may_be_long(&like) => Ok(Transformed::yes(Expr::Like(checked(like)))),
+        other => Ok(Transformed::no(other)),
+    })
 }
 
 fn check(expr: &Expr) -> Result<()> {

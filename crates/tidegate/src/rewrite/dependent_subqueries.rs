@@ -23,40 +23,25 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
     Distinct, Expr, FetchType, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
 };
-use datafusion::optimizer::AnalyzerRule;
 
+use super::walk::{any_node, change_computed};
 use domain::Domain;
 
 /// Joins subqueries with what the rows around them ask.
-#[derive(Debug)]
-pub(super) struct JoinDependentSubqueries;
-
-impl AnalyzerRule for JoinDependentSubqueries {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut found = false;
-        plan.apply_with_subqueries(|node| {
-            found = holds_dependent(node)?;
-            Ok(match found {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })?;
-        if !found {
-            return Ok(plan);
-        }
-        let joined = Cell::new(0);
-        plan.transform_up_with_subqueries(|node| rewritten(node, &joined))
-            .data()
+pub(super) fn join_dependent_subqueries(
+    plan: LogicalPlan,
+    _: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    if !any_node(&plan, holds_dependent)? {
+        return Ok(plan);
     }
-
-    fn name(&self) -> &str {
-        "join_dependent_subqueries"
-    }
+    let joined = Cell::new(0);
+    plan.transform_up_with_subqueries(|node| rewritten(node, &joined))
+        .data()
 }
 
 /// Returns whether a node's own expressions hold a subquery that has to be joined, or it is such a LATERAL join.
@@ -180,15 +165,9 @@ fn is_equality(condition: &Expr, outer: &[Column]) -> bool {
 
 /// Returns whether a plan, or a subquery of its expressions, uses any of these columns of the query outside.
 fn is_used_within(plan: &LogicalPlan, outer: &[Column]) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found = node.expressions().iter().any(|expr| uses_any(expr, outer));
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(found)
+    any_node(plan, |node| {
+        Ok(node.expressions().iter().any(|expr| uses_any(expr, outer)))
+    })
 }
 
 fn rewritten(node: LogicalPlan, joined: &Cell<usize>) -> Result<Transformed<LogicalPlan>> {
@@ -211,11 +190,8 @@ fn joined_input(node: LogicalPlan, joined: &Cell<usize>) -> Result<Transformed<L
     let output = node.schema().columns();
     let outside = node.inputs()[0].clone();
     let mut input = outside.clone();
-    let names = NamePreserver::new(&node);
-    let is_sort = matches!(node, LogicalPlan::Sort(_));
-    let replaced = node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let replaced = expr.transform_down(|part| {
+    let replace = |expr: Expr| {
+        expr.transform_down(|part| {
             let Expr::ScalarSubquery(subquery) = &part else {
                 return Ok(Transformed::no(part));
             };
@@ -240,13 +216,9 @@ fn joined_input(node: LogicalPlan, joined: &Cell<usize>) -> Result<Transformed<L
             input = domain.joined(input.clone(), values, JoinType::Left, None)?;
             let column = Expr::Column(Column::new_unqualified(column));
             Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
-        })?;
-        // The keys of a sort have no names.
-        Ok(match is_sort {
-            true => replaced,
-            false => replaced.update_data(|expr| name.restore(expr)),
         })
-    })?;
+    };
+    let replaced = change_computed(node, replace)?;
     if !replaced.transformed {
         return Ok(replaced);
     }

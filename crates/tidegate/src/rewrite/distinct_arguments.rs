@@ -48,10 +48,6 @@ impl OptimizerRule for SplitDistinctArguments {
         Some(ApplyOrder::TopDown)
     }
 
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
     fn rewrite(
         &self,
         plan: LogicalPlan,

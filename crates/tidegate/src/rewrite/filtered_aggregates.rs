@@ -8,26 +8,19 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, when};
-use datafusion::optimizer::AnalyzerRule;
 
 use super::raising::may_raise;
-use super::{any_expression, change_parts};
+use super::walk::{any_expression, change_parts};
 
 /// Guards the arguments of filtered aggregates; comes after types are coerced.
-#[derive(Debug)]
-pub(super) struct GuardFilteredAggregates;
-
-impl AnalyzerRule for GuardFilteredAggregates {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !any_expression(&plan, is_filtered)? {
-            return Ok(plan);
-        }
-        change_parts(plan, rewrite)
+pub(super) fn guard_filtered_aggregates(
+    plan: LogicalPlan,
+    _: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    if !any_expression(&plan, is_filtered)? {
+        return Ok(plan);
     }
-
-    fn name(&self) -> &str {
-        "guard_filtered_aggregates"
-    }
+    change_parts(plan, rewrite)
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

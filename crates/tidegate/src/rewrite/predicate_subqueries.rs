@@ -23,58 +23,28 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchemaRef, Result, ScalarValue, not_impl_err};
 use datafusion::functions_aggregate::count::count_all;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Filter, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
     binary_expr, lit, when,
 };
-use datafusion::optimizer::AnalyzerRule;
+
+use super::walk::{any_expression, change_computed, change_named, holds_any};
 
 /// Counts the rows of subqueries that cannot be joined.
-#[derive(Debug)]
-pub(super) struct CountSubqueries;
-
-impl AnalyzerRule for CountSubqueries {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut found = false;
-        plan.apply_with_subqueries(|node| {
-            found = holds_predicate(node)?;
-            Ok(match found {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })?;
-        match found {
-            true => plan.transform_up_with_subqueries(rewritten).data(),
-            false => Ok(plan),
-        }
-    }
-
-    fn name(&self) -> &str {
-        "count_subqueries"
+pub(super) fn count_subqueries(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    match any_expression(&plan, is_predicate)? {
+        true => plan.transform_up_with_subqueries(rewritten).data(),
+        false => Ok(plan),
     }
 }
 
-/// Returns whether a node's own expressions hold an `IN` or `EXISTS` of a subquery.
-fn holds_predicate(node: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    node.apply_expressions(|expr| {
-        found = is_within(expr)?;
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(found)
-}
-
-fn is_within(expr: &Expr) -> Result<bool> {
-    expr.exists(|part| Ok(matches!(part, Expr::InSubquery(_) | Expr::Exists(_))))
+fn is_predicate(expr: &Expr) -> bool {
+    matches!(expr, Expr::InSubquery(_) | Expr::Exists(_))
 }
 
 fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if !holds_predicate(&node)? {
+    if !holds_any(&node, is_predicate)? {
         return Ok(Transformed::no(node));
     }
     match node {
@@ -89,12 +59,8 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         LogicalPlan::Projection(_) => {
             let schema = Arc::clone(node.inputs()[0].schema());
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                Ok(counted(expr, &schema)?.update_data(|expr| name.restore(expr)))
-            })?
-            .map_data(LogicalPlan::recompute_schema)
+            let counted = change_named(node, |expr| counted(expr, &schema))?;
+            counted.map_data(LogicalPlan::recompute_schema)
         }
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => {
             computed_below(node).map(Transformed::yes)
@@ -148,7 +114,7 @@ fn below_or(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
 
 /// Leaves `x IN (…)` to become a join, in which x cannot be a subquery.
 fn joined(within: InSubquery) -> Result<Expr> {
-    match is_within(&within.expr)? {
+    match within.expr.exists(|part| Ok(is_predicate(part)))? {
         true => of_subquery(),
         false => Ok(Expr::InSubquery(within)),
     }
@@ -186,12 +152,9 @@ fn computed_below(node: LogicalPlan) -> Result<LogicalPlan> {
     let output = node.schema().columns();
     let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
     let mut computed: Vec<Vec<Expr>> = vec![Vec::new(); inputs.len()];
-    let names = NamePreserver::new(&node);
-    let is_sort = matches!(node, LogicalPlan::Sort(_));
-    let replaced = node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let replaced = expr.transform_down(|part| {
-            if !matches!(part, Expr::InSubquery(_) | Expr::Exists(_)) {
+    let replace = |expr: Expr| {
+        expr.transform_down(|part| {
+            if !is_predicate(&part) {
                 return Ok(Transformed::no(part));
             }
             let Some(side) = side_of(&part, &inputs)? else {
@@ -206,13 +169,9 @@ fn computed_below(node: LogicalPlan) -> Result<LogicalPlan> {
             exprs.push(value.alias(&column));
             let column = Expr::Column(Column::new_unqualified(column));
             Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
-        })?;
-        // The keys of a sort have no names.
-        Ok(match is_sort {
-            true => replaced,
-            false => replaced.update_data(|expr| name.restore(expr)),
         })
-    })?;
+    };
+    let replaced = change_computed(node, replace)?;
     let with_computed = inputs.into_iter().zip(computed).map(|(input, computed)| {
         let columns = input.schema().columns().into_iter().map(Expr::Column);
         let exprs: Vec<Expr> = columns.chain(computed).collect();

@@ -7,72 +7,41 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::SetComparison;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::optimizer::AnalyzerRule;
+
+use super::walk::{any_expression, holds_any};
 
 /// Gives the subqueries of set comparisons names of their own.
-#[derive(Debug)]
-pub(super) struct NameSetComparisons;
-
-impl AnalyzerRule for NameSetComparisons {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_any(&plan)? {
-            return Ok(plan);
+pub(super) fn name_set_comparisons(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    let is_comparison = |part: &Expr| matches!(part, Expr::SetComparison(_));
+    if !any_expression(&plan, is_comparison)? {
+        return Ok(plan);
+    }
+    let mut named = 0;
+    plan.transform_up_with_subqueries(|node| {
+        // The comparison would be written otherwise, and the output lose its name.
+        let has_names = matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
+        if has_names && holds_any(&node, is_comparison)? {
+            return not_impl_err!(
+                "ALL and ANY of a subquery in an aggregate, its FILTER, a key or a window: compare in \
+                 WHERE or HAVING, or with the least or greatest value of the subquery"
+            );
         }
-        let mut named = 0;
-        plan.transform_up_with_subqueries(|node| {
-            // The comparison would be written otherwise, and the output lose its name.
-            if matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) && holds_any(&node)? {
-                return not_impl_err!(
-                    "ALL and ANY of a subquery in an aggregate, its FILTER, a key or a window: compare in \
-                     WHERE or HAVING, or with the least or greatest value of the subquery"
-                );
-            }
-            node.map_expressions(|expr| {
-                expr.transform_up(|part| match part {
-                    Expr::SetComparison(comparison) => {
-                        named += 1;
-                        let comparison = with_alias(comparison, named)?;
-                        Ok(Transformed::yes(Expr::SetComparison(comparison)))
-                    }
-                    part => Ok(Transformed::no(part)),
-                })
+        node.map_expressions(|expr| {
+            expr.transform_up(|part| match part {
+                Expr::SetComparison(comparison) => {
+                    named += 1;
+                    let comparison = with_alias(comparison, named)?;
+                    Ok(Transformed::yes(Expr::SetComparison(comparison)))
+                }
+                part => Ok(Transformed::no(part)),
             })
         })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "name_set_comparisons"
-    }
-}
-
-fn has_any(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found = holds_any(node)?;
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(found)
-}
-
-/// Returns whether a node's own expressions compare with a subquery.
-fn holds_any(node: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    node.apply_expressions(|expr| {
-        found = expr.exists(|part| Ok(matches!(part, Expr::SetComparison(_))))?;
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(found)
+    })
+    .data()
 }
 
 fn with_alias(mut comparison: SetComparison, number: usize) -> Result<SetComparison> {

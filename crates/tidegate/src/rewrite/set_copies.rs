@@ -12,26 +12,14 @@ use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::logical_plan::{Distinct, Join};
 use datafusion::logical_expr::{Expr, ExprFunctionExt as _, LogicalPlan, LogicalPlanBuilder};
-use datafusion::optimizer::AnalyzerRule;
 
 /// Numbers the copies of rows.
-#[derive(Debug)]
-pub(super) struct NumberCopies;
-
-impl AnalyzerRule for NumberCopies {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Join(join) if counts_copies(&join) => {
-                number_copies(join).map(Transformed::yes)
-            }
-            node => Ok(Transformed::no(node)),
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "number_copies"
-    }
+pub(super) fn number_copies(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Join(join) if counts_copies(&join) => numbered(join).map(Transformed::yes),
+        node => Ok(Transformed::no(node)),
+    })
+    .data()
 }
 
 /// Returns whether a join is one of these set operations: NULLs are equal, and all columns are keys. Without ALL
@@ -46,7 +34,7 @@ fn counts_copies(join: &Join) -> bool {
         && !matches!(&*join.left, LogicalPlan::Distinct(Distinct::All(_)))
 }
 
-fn number_copies(join: Join) -> Result<LogicalPlan> {
+fn numbered(join: Join) -> Result<LogicalPlan> {
     let columns = join.left.schema().columns();
     let (left, of_left) = with_number(join.left)?;
     let (right, of_right) = with_number(join.right)?;

@@ -12,25 +12,15 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
-use datafusion::optimizer::AnalyzerRule;
 
-use super::{any_expression, change_parts};
+use super::walk::{any_expression, change_parts};
 
 /// Rewrites such lists; comes after types are coerced.
-#[derive(Debug)]
-pub(super) struct SeparateLists;
-
-impl AnalyzerRule for SeparateLists {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !any_expression(&plan, |expr| replaced(expr).is_some())? {
-            return Ok(plan);
-        }
-        change_parts(plan, |expr, _| Ok(rewrite(expr)))
+pub(super) fn separate_lists(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    if !any_expression(&plan, |expr| replaced(expr).is_some())? {
+        return Ok(plan);
     }
-
-    fn name(&self) -> &str {
-        "separate_lists"
-    }
+    change_parts(plan, |expr, _| Ok(rewrite(expr)))
 }
 
 fn rewrite(expr: Expr) -> Transformed<Expr> {

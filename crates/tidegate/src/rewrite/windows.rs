@@ -4,7 +4,7 @@
 //! known, as that of `x < 0` over floats; and functions of one node must share their keys, of which one may have been
 //! folded, or become a column, alone. So keys are computed below the window, and are columns, and a window is one for
 //! each set of keys ([`ComputeKeys`]). Keys of ordered aggregates and of `DISTINCT ON` must differ from each other; a
-//! key that repeats one before it orders nothing, and is dropped ([`DropRepeatedKeys`]).
+//! key that repeats one before it orders nothing, and is dropped ([`drop_repeated_keys`]).
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Distinct, Window};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::walk::change_named;
 use crate::floats::canonical::is_canonical;
 
 /// Computes the keys of windows below them.
@@ -31,10 +31,6 @@ impl OptimizerRule for ComputeKeys {
 
     fn apply_order(&self) -> Option<ApplyOrder> {
         Some(ApplyOrder::BottomUp)
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
     }
 
     fn rewrite(
@@ -151,20 +147,11 @@ fn have_same_keys(one: &Expr, other: &Expr) -> bool {
 }
 
 /// Drops sort keys that repeat one before them.
-#[derive(Debug)]
-pub(super) struct DropRepeatedKeys;
-
-impl AnalyzerRule for DropRepeatedKeys {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(drop_repeated_keys).data()
-    }
-
-    fn name(&self) -> &str {
-        "drop_repeated_keys"
-    }
+pub(super) fn drop_repeated_keys(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(without_repeated).data()
 }
 
-fn drop_repeated_keys(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn without_repeated(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
             let has_changed = on.sort_expr.as_mut().is_some_and(drop_repeated);
@@ -172,12 +159,8 @@ fn drop_repeated_keys(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             Ok(Transformed::new_transformed(node, has_changed))
         }
         node @ (LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) => {
-            let names = NamePreserver::new(&node);
-            let rewritten = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let rewritten = expr.transform_up(|part| Ok(rewrite(part)))?;
-                Ok(rewritten.update_data(|expr| name.restore(expr)))
-            })?;
+            let change = |expr: Expr| expr.transform_up(|part| Ok(rewrite(part)));
+            let rewritten = change_named(node, change)?;
             match rewritten.transformed {
                 true => rewritten.data.recompute_schema().map(Transformed::yes),
                 false => Ok(rewritten),

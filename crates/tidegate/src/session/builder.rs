@@ -21,9 +21,9 @@ use super::stdin::Inputs;
 use super::tasks::Tasks;
 use super::type_of::TypeOf;
 use super::types::SqlTypes;
-use super::types::literals::{TimestampsOfColumns, TimestampsWithoutSeconds};
+use super::types::literals::{timestamps_of_columns, timestamps_without_seconds};
 use super::types::seconds;
-use super::zones::SessionZone;
+use super::zones::in_session_zone;
 use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
 use crate::floats::exact;
@@ -42,6 +42,7 @@ use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
     HostLimit, SpillSpace, StatementPool, default_cache_limit, default_pinned_limit,
 };
+use crate::node_rule::PlanRule;
 use crate::options::TidegateOptions;
 use crate::query::{BoundedRelations, with_stops};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
@@ -287,15 +288,18 @@ impl SessionBuilder {
             .with_object_store_registry(Arc::clone(&stores) as _)
             .with_cache_manager(caches)
             .build_arc()?;
+        let of_columns = PlanRule("timestamps_of_columns", timestamps_of_columns);
+        let without_seconds = PlanRule("timestamps_without_seconds", timestamps_without_seconds);
         let builder = SessionStateBuilder::new()
             .with_config(self.config()?.with_extension(Arc::clone(stores.failures())))
             .with_runtime_env(environment)
             .with_optimizer_rule(Arc::new(BoundedConcat::new(&function_memory)))
             .with_type_planner(Arc::new(SqlTypes))
-            .with_analyzer_rule(Arc::new(TimestampsOfColumns))
-            .with_analyzer_rule(Arc::new(TimestampsWithoutSeconds))
+            .with_analyzer_rule(Arc::new(of_columns))
+            .with_analyzer_rule(Arc::new(without_seconds))
             .with_default_features();
-        let mut builder = add_to(builder, &runtime).with_analyzer_rule(Arc::new(SessionZone));
+        let mut builder = add_to(builder, &runtime)
+            .with_analyzer_rule(Arc::new(PlanRule("session_zone", in_session_zone)));
         let planners = builder.expr_planners().get_or_insert_default();
         planners.insert(0, Arc::new(StringSubscripts));
         let config = builder.config().get_or_insert_default();

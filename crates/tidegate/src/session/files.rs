@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::datasource::listing::{
     ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
@@ -13,6 +14,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::options::ReadOptions;
+use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{LogicalPlan, Statement, WriteOp};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
@@ -25,6 +27,7 @@ use crate::error::{Error, ErrorKind};
 use crate::files::format::checked;
 use crate::files::listed::FilePath;
 use crate::files::table::{FilesOptions, FilesTable};
+use crate::sql_type::sql_type;
 use crate::stores::access::AllowedPaths;
 use crate::stores::{check_regular, remote_url, shown, with_query_in_path};
 
@@ -121,8 +124,8 @@ impl UrlTableFactory for FileTables {
     }
 }
 
-/// Refuses a folder with files of several formats, or compressed in several ways, of which DataFusion reads those that
-/// are like the first.
+/// Refuses a folder or a pattern with files of several formats, or compressed in several ways, of which DataFusion reads
+/// those that are like the first.
 ///
 /// # Errors
 /// [`ErrorKind::Sql`].
@@ -134,7 +137,7 @@ async fn check_formats(
     let mut endings = BTreeSet::new();
     let mut compressions = BTreeSet::new();
     for url in &config.table_paths {
-        if !url.is_collection() || url.get_glob().is_some() {
+        if !url.is_collection() && url.get_glob().is_none() {
             continue;
         }
         let store = state.runtime_env().object_store(url)?;
@@ -168,7 +171,7 @@ async fn check_formats(
             .map(String::as_str)
             .collect::<Vec<_>>()
             .join(", "),
-        path.trim_end_matches('/')
+        folder_of(path)
     );
     Err(Error::new(ErrorKind::Sql, message).into())
 }
@@ -181,9 +184,18 @@ fn compressed_in_several_ways(path: &str, format: &str) -> DataFusionError {
     let message = format!(
         "'{path}': the folder has files that are compressed in several ways: read them together with \
          {reader}('{path}'), or name those that are to be read, as in '{}/*.{format}'",
-        path.trim_end_matches('/')
+        folder_of(path)
     );
     Error::new(ErrorKind::Sql, message).into()
+}
+
+/// Returns the folder of a path that is one, or that ends in a pattern for names of files.
+fn folder_of(path: &str) -> &str {
+    let folder = match path.rsplit_once('/') {
+        Some((folder, name)) if name.contains(PATTERN) => folder,
+        _ => path,
+    };
+    folder.trim_end_matches('/')
 }
 
 /// Returns the ending of a file's name that says its format.
@@ -231,6 +243,7 @@ pub(super) fn check_target(plan: &LogicalPlan) -> Result<()> {
         LogicalPlan::Dml(insert) if matches!(insert.op, WriteOp::Insert(_)) => insert,
         LogicalPlan::Copy(copy) => {
             check_copy(&copy.output_url)?;
+            check_columns(copy)?;
             return check_options(&copy.options);
         }
         LogicalPlan::Explain(explain) => return check_target(&explain.plan),
@@ -255,6 +268,55 @@ pub(super) fn check_target(plan: &LogicalPlan) -> Result<()> {
             );
             Err(Error::new(ErrorKind::NotSupported, message).into())
         }
+    }
+}
+
+/// Refuses columns that a format cannot write, before the file that is there is replaced.
+fn check_columns(copy: &CopyTo) -> Result<()> {
+    let format = copy.file_type.get_ext();
+    let mut fields = copy.input.schema().fields().iter();
+    let (wrong, help) = match format.trim_start_matches('.') {
+        "csv" | "tsv" => (
+            fields.find(|field| field.data_type().is_nested()),
+            "write its text instead: to_json(x), array_to_string(x, ','), or fields and elements one by one",
+        ),
+        "json" | "ndjson" | "jsonl" => (
+            fields.find(|field| has_other_keys(field.data_type())),
+            "keys of objects are text: cast those of the map to VARCHAR",
+        ),
+        _ => return Ok(()),
+    };
+    let Some(field) = wrong else {
+        return Ok(());
+    };
+    let message = format!(
+        "COPY TO '{}': the format has no values of the type of column {}, {}",
+        copy.output_url,
+        field.name(),
+        sql_type(field.data_type())
+    );
+    let error = Error::new(ErrorKind::NotSupported, message);
+    Err(error.with_help(Some(help.into())).into())
+}
+
+/// Returns whether a type has a map whose keys are no text.
+fn has_other_keys(kind: &DataType) -> bool {
+    match kind {
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => {
+                let keys = fields.first().map(|keys| keys.data_type());
+                keys.is_none_or(|keys| !keys.is_string())
+                    || fields.iter().any(|field| has_other_keys(field.data_type()))
+            }
+            _ => true,
+        },
+        DataType::Struct(fields) => fields.iter().any(|field| has_other_keys(field.data_type())),
+        DataType::List(values)
+        | DataType::LargeList(values)
+        | DataType::FixedSizeList(values, _)
+        | DataType::ListView(values)
+        | DataType::LargeListView(values) => has_other_keys(values.data_type()),
+        _ => false,
     }
 }
 

@@ -63,7 +63,7 @@ async fn of_folder(
         return Ok(None);
     }
     let format = create.file_type.to_lowercase();
-    let endings = endings(session, &url, &format!(".{format}")).await?;
+    let endings = endings(session, &url, family(&format)).await?;
     let is_looked_for = |ending: &String| *ending == ".csv" || *ending == ".json";
     if endings.iter().all(is_looked_for) {
         return Ok(None);
@@ -89,11 +89,20 @@ async fn of_folder(
     Ok(Some(named))
 }
 
+/// Returns how files of a format end.
+fn family(format: &str) -> &'static [&'static str] {
+    match format {
+        "json" | "ndjson" | "jsonl" => &[".json", ".ndjson", ".jsonl"],
+        "tsv" => &[".tsv"],
+        _ => &[".csv"],
+    }
+}
+
 /// Returns how the names of a folder's files of a format end, compressed ones' too.
 async fn endings(
     session: &dyn Session,
     folder: &ListingTableUrl,
-    format: &str,
+    formats: &[&str],
 ) -> Result<BTreeSet<String>> {
     let execution = &session.config_options().execution;
     let ignores_subfolders = execution.listing_table_ignore_subdirectory;
@@ -104,7 +113,7 @@ async fn endings(
     while let Ok(Some(file)) = files.try_next().await {
         let name = file.location.filename().unwrap_or_default();
         if folder.contains(&file.location, ignores_subfolders) {
-            endings.extend(ending_of(name, format));
+            endings.extend(formats.iter().find_map(|format| ending_of(name, format)));
         }
     }
     Ok(endings)

@@ -14,7 +14,6 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
@@ -22,6 +21,7 @@ use tidegate_kernels::cuda::declared_program;
 use tidegate_kernels::program::{Generated, ProgramOptions, Sink, generate};
 
 use super::hinted::with_hint;
+use super::summary::is_query;
 use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
 use crate::lower::bind;
@@ -117,19 +117,6 @@ async fn regions<T>(
 pub(super) fn only_queries() -> Error {
     let message = "only a query has kernels: expected SELECT, WITH, VALUES or TABLE";
     Error::new(ErrorKind::Sql, message)
-}
-
-fn is_query(plan: &LogicalPlan) -> bool {
-    !matches!(
-        plan,
-        LogicalPlan::Ddl(_)
-            | LogicalPlan::Dml(_)
-            | LogicalPlan::Copy(_)
-            | LogicalPlan::Statement(_)
-            | LogicalPlan::Explain(_)
-            | LogicalPlan::Analyze(_)
-            | LogicalPlan::DescribeTable(_)
-    )
 }
 
 /// Gathers a plan's regions, from the root down.

@@ -132,7 +132,7 @@ impl Planned {
                 let dependencies = Dependencies::of(&session.ctx, &self.source, None).await;
                 self.dependencies = dependencies.are_told().then(|| Arc::new(dependencies));
             }
-            let plan = statement::plan_parsed(session, &state, parsed).await?;
+            let plan = self.source.plan_parsed(session, &state, parsed).await?;
             self.columns = columns_of(&state, &plan)?;
             Ok::<_, DataFusionError>(plan)
         };

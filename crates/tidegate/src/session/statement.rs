@@ -25,8 +25,8 @@ use super::prepared::{self, Prepared};
 use super::settings::{set_or_translate, set_variable, use_own_name};
 use super::{
     KernelReport, Session, altered, builder, by_name, cache, created, described, files, formats,
-    functions, hints, inserted, kernels, kill, numbered, pivoted, plan_cache, readers, scoped,
-    spilling, summary,
+    functions, hints, inserted, kernels, kill, letter_case, numbered, pivoted, plan_cache, readers,
+    scoped, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::Error;
@@ -36,6 +36,7 @@ use crate::query::{
     check_windows, physical, watched,
 };
 use crate::rewrite::bounded_values;
+use crate::rewrite::distinct_pairs::refuse_distinct_pairs;
 use crate::statements::{
     Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed, name_outputs,
     order_by_places, place_all, redacted, unplaced_all, visits,
@@ -185,7 +186,22 @@ impl Source {
         statement: Unparsed,
     ) -> Result<LogicalPlan, DataFusionError> {
         let parsed = self.parse(state, statement)?;
-        plan_parsed(session, state, parsed).await
+        self.plan_parsed(session, state, parsed).await
+    }
+
+    /// Plans the statement once it is parsed; again with names in the letters of its tables, if that fails.
+    pub(super) async fn plan_parsed(
+        &mut self,
+        session: &Session,
+        state: &SessionState,
+        parsed: ParsedStatement,
+    ) -> Result<LogicalPlan, DataFusionError> {
+        let error = match plan_parsed(session, state, parsed).await {
+            Ok(plan) => return Ok(plan),
+            Err(error) => error,
+        };
+        let planned = letter_case::plan(session, state, self, &error).await;
+        planned.unwrap_or(Err(error))
     }
 }
 
@@ -394,6 +410,7 @@ pub(super) fn check_rights(state: &SessionState, plan: &LogicalPlan) -> Result<(
     }
     files::check_target(plan)?;
     bounded_values::check_columns(plan)?;
+    refuse_distinct_pairs(plan)?;
     Ok(())
 }
 

@@ -67,10 +67,10 @@ pub(super) fn plan(state: &SessionState, query: LogicalPlan) -> Result<LogicalPl
         .build()
 }
 
-/// Refuses what has no rows to tell of.
-fn check(query: &LogicalPlan) -> Result<()> {
-    let is_query = !matches!(
-        query,
+/// Returns whether a plan is that of a query.
+pub(super) fn is_query(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
         LogicalPlan::Ddl(_)
             | LogicalPlan::Dml(_)
             | LogicalPlan::Copy(_)
@@ -78,9 +78,13 @@ fn check(query: &LogicalPlan) -> Result<()> {
             | LogicalPlan::Explain(_)
             | LogicalPlan::Analyze(_)
             | LogicalPlan::DescribeTable(_)
-    );
+    )
+}
+
+/// Refuses what has no rows to tell of.
+fn check(query: &LogicalPlan) -> Result<()> {
     let num_columns = query.schema().fields().len();
-    let why = match (is_query, num_columns) {
+    let why = match (is_query(query), num_columns) {
         (false, _) => "SUMMARIZE takes a table or a query".to_string(),
         (true, 0) => "SUMMARIZE takes a query with columns, and this one has none".to_string(),
         (true, 1..=COLUMNS_MAX) => return Ok(()),

@@ -3,50 +3,32 @@
 //!
 //! Arrow's casts read such a timestamp in the zone of the type that it is cast to, and cast an instant
 //! to what clocks in UTC show. DataFusion moreover moves casts of a column in a comparison to the
-//! literal, as if no zone were there. [`SessionZone`] puts `timezone(session zone, t)` in the place of
+//! literal, as if no zone were there. [`in_session_zone`] puts `timezone(session zone, t)` in the place of
 //! a cast of which that changes the value; where the session's time zone is UTC, most casts stay.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, ScalarUDF, TryCast, lit};
-use datafusion::optimizer::AnalyzerRule;
 
 use crate::functions::zones::{TimeZoneFunction, session_zone};
+use crate::rewrite::walk::{change_named, holds_any};
 
 /// Has casts between timestamps with and without a zone use the session's time zone. It stands after
 /// type coercion, whose casts it changes too.
-#[derive(Debug)]
-pub(crate) struct SessionZone;
-
-impl AnalyzerRule for SessionZone {
-    fn name(&self) -> &str {
-        "session_zone"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        let zone = session_zone(config);
-        let rewrite = |plan: LogicalPlan| in_plan(plan, &zone);
-        Ok(plan.transform_up_with_subqueries(rewrite)?.data)
-    }
+pub(super) fn in_session_zone(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+    let zone = session_zone(config);
+    let rewrite = |plan: LogicalPlan| in_plan(plan, &zone);
+    Ok(plan.transform_up_with_subqueries(rewrite)?.data)
 }
 
 fn in_plan(plan: LogicalPlan, zone: &Arc<str>) -> Result<Transformed<LogicalPlan>> {
-    let mut any = false;
-    plan.apply_expressions(|expr| {
-        any = any || expr.exists(|expr| Ok(may_change(expr)))?;
-        Ok(match any {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    if !any {
+    if !holds_any(&plan, may_change)? {
         return Ok(Transformed::no(plan));
     }
     let mut schema = merge_schema(&plan.inputs());
@@ -57,11 +39,8 @@ fn in_plan(plan: LogicalPlan, zone: &Arc<str>) -> Result<Transformed<LogicalPlan
             &source,
         )?);
     }
-    let names = NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|expr| in_expr(expr, &schema, zone))?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    let rewritten = change_named(plan, |expr| {
+        expr.transform_up(|expr| in_expr(expr, &schema, zone))
     })?;
     rewritten.map_data(LogicalPlan::recompute_schema)
 }

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch,
+    Array, ArrayRef, AsArray, GenericListArray, MapArray, OffsetSizeTrait, RecordBatch,
+    RecordBatchOptions, StructArray,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -194,7 +196,7 @@ impl StreamOperator for CountRepeated {
                 longest = longest_row(batch.columns()).max(longest);
                 let row_bytes = longest + left.load(Ordering::Relaxed);
                 repeated.ask(row_bytes, usize::MAX)?;
-                Ok(batch)
+                trimmed_batch(&batch)
             });
             pieces(batch, repeated.batch_rows)
         })
@@ -209,8 +211,9 @@ fn pieces(
     match batch {
         Ok(batch) if batch.num_rows() > rows_max => {
             let starts = (0..batch.num_rows()).step_by(rows_max);
-            let pieces = starts
-                .map(move |start| Ok(batch.slice(start, rows_max.min(batch.num_rows() - start))));
+            let pieces = starts.map(move |start| {
+                trimmed_batch(&batch.slice(start, rows_max.min(batch.num_rows() - start)))
+            });
             stream::iter(pieces).left_stream()
         }
         batch => stream::iter([batch]).right_stream(),
@@ -275,43 +278,114 @@ fn cut_lists(
     if total <= UNASKED_BYTES_MAX {
         return Ok(vec![batch]);
     }
+    if lists.iter().any(|list| list.depth > 1) {
+        // The node makes all rows of a batch at once.
+        repeated.ask(total, 1)?;
+        return Ok(vec![trimmed_batch(&batch)?]);
+    }
     let are_cut = lists.iter().all(|list| {
         let column = batch.column(list.index_in_input_schema);
-        list.depth == 1
-            && matches!(
-                column.data_type(),
-                DataType::List(_) | DataType::LargeList(_)
-            )
+        matches!(
+            column.data_type(),
+            DataType::List(_) | DataType::LargeList(_)
+        )
     });
     let mut cut = Vec::new();
-    // Rows from here on are in no piece yet.
-    let mut start = 0;
+    // Rows from here on are in no piece yet, and become so many.
+    let (mut start, mut rows) = (0, 0);
     for (row, (bytes, length)) in bytes.iter().zip(&lengths).enumerate() {
-        if bytes.saturating_mul(*length) <= UNASKED_BYTES_MAX {
-            // The node itself makes batches of several rows.
+        let is_long = *length > repeated.batch_rows;
+        if start < row && (is_long || rows + length > repeated.batch_rows) {
+            cut.push(trimmed_batch(&batch.slice(start, row - start))?);
+            (start, rows) = (row, 0);
+        }
+        rows += length;
+        if !is_long {
             repeated.ask(*bytes, usize::MAX)?;
-            continue;
-        }
-        if start < row {
-            cut.push(batch.slice(start, row - start));
-        }
-        start = row + 1;
-        let row = batch.slice(row, 1);
-        if are_cut {
-            repeated.ask(*bytes, *length)?;
+        } else if are_cut {
+            repeated.ask(*bytes, usize::MAX)?;
+            let one = trimmed_batch(&batch.slice(row, 1))?;
             for begin in (0..*length).step_by(repeated.batch_rows) {
-                cut.push(with_parts(&row, lists, begin, repeated.batch_rows)?);
+                cut.push(with_parts(&one, lists, begin, repeated.batch_rows)?);
             }
+            (start, rows) = (row + 1, 0);
         } else {
-            let whole = bytes.saturating_mul(*length);
-            repeated.ask(whole, 1)?;
-            cut.push(row);
+            repeated.ask(bytes.saturating_mul(*length), 1)?;
         }
     }
     if start < batch.num_rows() {
-        cut.push(batch.slice(start, batch.num_rows() - start));
+        cut.push(trimmed_batch(
+            &batch.slice(start, batch.num_rows() - start),
+        )?);
     }
     Ok(cut)
+}
+
+/// Returns a batch whose lists have no elements of rows that a slice has left out: `take` makes room for as many
+/// elements a row as there are in all.
+fn trimmed_batch(batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(trimmed);
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(
+        batch.schema(),
+        columns,
+        &options,
+    )?)
+}
+
+fn trimmed(column: &ArrayRef) -> Result<ArrayRef> {
+    if !column.data_type().is_nested() {
+        return Ok(Arc::clone(column));
+    }
+    Ok(match column.data_type() {
+        DataType::List(_) => trimmed_list(column.as_list::<i32>())?,
+        DataType::LargeList(_) => trimmed_list(column.as_list::<i64>())?,
+        DataType::Map(field, is_sorted) => {
+            let maps = column.as_map();
+            let (offsets, begin, count) = from_zero(maps.offsets());
+            let entries: ArrayRef = Arc::new(maps.entries().slice(begin, count));
+            let entries = trimmed(&entries)?.as_struct().clone();
+            let nulls = maps.nulls().cloned();
+            let field = Arc::clone(field);
+            Arc::new(MapArray::try_new(
+                field, offsets, entries, nulls, *is_sorted,
+            )?)
+        }
+        DataType::Struct(fields) => {
+            let values = column.as_struct();
+            let columns = values.columns().iter().map(trimmed);
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            if columns.is_empty() {
+                return Ok(Arc::clone(column));
+            }
+            let nulls = values.nulls().cloned();
+            Arc::new(StructArray::try_new(fields.clone(), columns, nulls)?)
+        }
+        _ => Arc::clone(column),
+    })
+}
+
+fn trimmed_list<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Result<ArrayRef> {
+    let (offsets, begin, count) = from_zero(lists.offsets());
+    let values = trimmed(&lists.values().slice(begin, count))?;
+    let field = match lists.data_type() {
+        DataType::List(field) | DataType::LargeList(field) => Arc::clone(field),
+        other => return internal_err!("{other} is no list"),
+    };
+    let nulls = lists.nulls().cloned();
+    Ok(Arc::new(GenericListArray::<O>::try_new(
+        field, offsets, values, nulls,
+    )?))
+}
+
+/// Returns offsets from zero on, where they begin, and how many elements they are of.
+fn from_zero<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> (OffsetBuffer<O>, usize, usize) {
+    let begin = offsets.first().copied().unwrap_or_default();
+    let end = offsets.last().copied().unwrap_or_default();
+    let own = offsets.iter().map(|offset| *offset - begin);
+    let own = OffsetBuffer::new(own.collect());
+    (own, begin.as_usize(), (end - begin).as_usize())
 }
 
 /// Returns a row with parts of its lists: at most so many elements from a place on.
@@ -340,7 +414,7 @@ fn part<O: OffsetSizeTrait>(
 ) -> Result<ArrayRef> {
     let field = match list.data_type() {
         DataType::List(field) | DataType::LargeList(field) => Arc::clone(field),
-        other => return datafusion::common::internal_err!("{other} is no list"),
+        other => return internal_err!("{other} is no list"),
     };
     let elements = list.value(0);
     let begin = begin.min(elements.len());

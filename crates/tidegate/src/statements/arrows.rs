@@ -3,12 +3,17 @@
 //! The parser binds these operators looser than comparisons: of `d ->> 'k' = 'v'` it makes `d ->> ('k' = 'v')`,
 //! and of `'v' = d ->> 'k'` it makes `('v' = d) ->> 'k'`. [`bind`] turns such a tree round; what is in
 //! parentheses stays. Of a function that takes lambdas, [`lambda`] makes one of `x -> x > 1 AND x < 5`, whose body goes
-//! on to the end.
+//! on to the end. [`fields`] writes `x.a` in its body as `x['a']`: the planner takes `x.a` for a column of a table.
+
+use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax,
-    OneOrManyWithParens, Value,
+    AccessExpr, BinaryOperator, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax,
+    OneOrManyWithParens, Subscript, Value,
 };
+
+use super::using::folded;
+use super::visits::change_expressions;
 
 /// Has an arrow take its nearest operands, where the parser gave it comparisons. What is in the operands
 /// is bound already.
@@ -67,6 +72,43 @@ pub(super) fn lambda(argument: &mut Expr) {
         body: Box::new(take(argument)),
         syntax: LambdaSyntax::Arrow,
     });
+}
+
+/// Writes the fields of a lambda's parameters, `x.a.b`, as `x['a']['b']`. Which of several parameters of one name is meant
+/// is left to the planner: the innermost.
+pub(super) fn fields(expr: &mut Expr) {
+    let Expr::Lambda(LambdaFunction { params, body, .. }) = expr else {
+        return;
+    };
+    let names: Vec<String> = params.iter().map(|param| folded(&param.name)).collect();
+    let _ = change_expressions(body.as_mut(), |part| {
+        let access = match &*part {
+            Expr::CompoundIdentifier(parts) => access_of(parts, &names),
+            _ => None,
+        };
+        if let Some(access) = access {
+            *part = access;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// Returns the access to a field that a name with dots is, if it begins with one of `parameters`.
+fn access_of(parts: &[Ident], parameters: &[String]) -> Option<Expr> {
+    let (first, fields) = parts.split_first()?;
+    if !parameters.contains(&folded(first)) {
+        return None;
+    }
+    let by_name = |field: &Ident| {
+        let name = Value::SingleQuotedString(folded(field)).with_empty_span();
+        AccessExpr::Subscript(Subscript::Index {
+            index: Expr::Value(name),
+        })
+    };
+    Some(Expr::CompoundFieldAccess {
+        root: Box::new(Expr::Identifier(first.clone())),
+        access_chain: fields.iter().map(by_name).collect(),
+    })
 }
 
 fn parameters(expr: &Expr) -> Option<OneOrManyWithParens<LambdaFunctionParameter>> {
@@ -223,7 +265,7 @@ mod tests {
     use sqlparser::dialect::GenericDialect;
     use sqlparser::parser::Parser;
 
-    use super::{bind, lambda};
+    use super::{bind, fields, lambda};
 
     fn parse(text: &str) -> Expr {
         let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap();
@@ -285,6 +327,21 @@ mod tests {
             lambda(&mut expr);
             assert_eq!(matches!(expr, Expr::Lambda(_)), is_lambda, "{sql}");
             assert_eq!(expr.to_string(), sql);
+        }
+    }
+
+    #[test]
+    fn parameters_have_fields() {
+        for (sql, expect) in [
+            ("s -> s.a > 1", "s -> s['a'] > 1"),
+            ("S -> s.A.\"B\" + t.b", "S -> s['a']['B'] + t.b"),
+            ("(x, y) -> x.a + y.b", "(x, y) -> x['a'] + y['b']"),
+            ("s -> t.s", "s -> t.s"),
+        ] {
+            let mut expr = parse(sql);
+            lambda(&mut expr);
+            fields(&mut expr);
+            assert_eq!(expr.to_string(), expect);
         }
     }
 }

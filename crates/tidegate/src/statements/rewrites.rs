@@ -8,6 +8,8 @@
 //! of `USING` get their table ([`using`]), PIVOT becomes a subquery ([`pivot`]), and calls that differ in casts alone are
 //! kept apart ([`casts`]). A share of the rows in LIMIT becomes a condition ([`shares`]), `BETWEEN SYMMETRIC` two that are not
 //! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`ordinality`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
+//! Intervals of computed numbers are products ([`intervals`]), conditions are summed as numbers ([`truths`]), and numbers of many
+//! digits are cast with all of them ([`exact_numbers`]).
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -24,9 +26,11 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
+use super::visits::count_expressions;
 use super::windows::NamedWindows;
 use super::{
-    arrows, asof, casts, distinct, operators, ordinality, pivot, shares, symmetric, using, visits,
+    arrows, asof, casts, distinct, exact_numbers, intervals, operators, ordinality, pivot, shares,
+    symmetric, truths, using, visits,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
@@ -34,6 +38,9 @@ use crate::functions::forms;
 use crate::functions::macros::Macro;
 use crate::functions::zones::{DEFAULT_ZONE, ZONE_SETTING};
 use crate::options::UncheckedConstraints;
+
+/// The most expressions that a call may have more than its text when it is written out.
+const FORM_PARTS_MAX: usize = 10_000;
 
 /// The function that `AT TIME ZONE` calls.
 const AT_TIME_ZONE: &str = "timezone";
@@ -79,6 +86,8 @@ impl Rewrites<'_> {
         let mut visitor = Visitor {
             rewrites: self,
             windows: NamedWindows::default(),
+            depth: 0,
+            written_out: None,
         };
         if let ControlFlow::Break(error) = visits::change(node, &mut visitor) {
             return Err(error);
@@ -341,6 +350,42 @@ impl Rewrites<'_> {
 struct Visitor<'a> {
     rewrites: &'a Rewrites<'a>,
     windows: NamedWindows,
+    /// Expressions around the one that is visited, which is counted too.
+    depth: usize,
+    /// The outermost call around that was written out.
+    written_out: Option<WrittenOut>,
+}
+
+/// A call that was replaced by what it stands for.
+struct WrittenOut {
+    depth: usize,
+    /// Expressions that it has more than its text, with what the calls within were replaced by.
+    num_added: usize,
+}
+
+impl Visitor<'_> {
+    /// Counts what a call becomes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Sql`] if the outermost call has become too large: some arguments are there several times.
+    fn note_form(&mut self, call: &Function, form: &Expr) -> Result<(), Error> {
+        let depth = self.depth;
+        let outermost = self.written_out.get_or_insert(WrittenOut {
+            depth,
+            num_added: 0,
+        });
+        let num_added = count_expressions(form).saturating_sub(count_expressions(call));
+        outermost.num_added += num_added;
+        if outermost.num_added <= FORM_PARTS_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "{}: this call, or one around it, has more than {FORM_PARTS_MAX} parts when it is written out: compute its \
+             arguments in a subquery",
+            call.name
+        );
+        Err(Error::new(ErrorKind::Sql, message))
+    }
 }
 
 impl VisitorMut for Visitor<'_> {
@@ -425,8 +470,12 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        self.depth += 1;
         if let Expr::Function(call) = expr {
             if let Some(form) = self.rewrites.form(call) {
+                if let Err(error) = self.note_form(call, &form) {
+                    return ControlFlow::Break(error);
+                }
                 *expr = form;
                 return ControlFlow::Continue(());
             }
@@ -442,9 +491,11 @@ impl VisitorMut for Visitor<'_> {
             *expr = form;
             return ControlFlow::Continue(());
         }
+        intervals::bind(expr);
         if let Expr::Interval(interval) = expr {
             quote_number(interval);
         }
+        exact_numbers::quote(expr);
         if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
             access_chain.iter_mut().for_each(close_slice);
         }
@@ -477,6 +528,14 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if self
+            .written_out
+            .as_ref()
+            .is_some_and(|call| call.depth == self.depth)
+        {
+            self.written_out = None;
+        }
+        self.depth = self.depth.saturating_sub(1);
         // Its arguments are written out by now, so that what they grow to is known; its body was when it was made.
         if let Expr::Function(call) = expr
             && let Some(written) = self
@@ -489,6 +548,8 @@ impl VisitorMut for Visitor<'_> {
         operators::bind(expr);
         distinct::bind(expr);
         arrows::bind(expr);
+        arrows::fields(expr);
+        truths::count(expr);
         flow(symmetric::bind(expr))
     }
 }
@@ -643,7 +704,7 @@ fn joins(table: &mut TableWithJoins) -> Result<(), Error> {
             JoinOperator::Join(JoinConstraint::None) if is_called_positional(left) => refuse(
                 true,
                 "POSITIONAL JOIN",
-                "number the rows of both sides with row_number() OVER (), and join on that",
+                "rows of files and tables have no order here: join on a column that numbers the rows of both sides",
             )?,
             JoinOperator::Join(JoinConstraint::None)
             | JoinOperator::Inner(JoinConstraint::None) => {

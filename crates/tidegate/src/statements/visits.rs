@@ -49,6 +49,16 @@ pub(crate) fn read_expressions<N: Visit + ?Sized, E>(
     read(node, &mut Shown(show))
 }
 
+/// Counts the expressions of a node.
+pub(crate) fn count_expressions<N: Visit + ?Sized>(node: &N) -> usize {
+    let mut count = 0;
+    let _ = read_expressions(node, |_| {
+        count += 1;
+        ControlFlow::<()>::Continue(())
+    });
+    count
+}
+
 /// Lets a function change each expression, inner ones first.
 pub(crate) fn change_expressions<N: VisitMut + ?Sized, E>(
     node: &mut N,

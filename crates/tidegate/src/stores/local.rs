@@ -1,6 +1,5 @@
 //! The files of this machine.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::fs::FileType;
 use std::io;
@@ -20,7 +19,7 @@ use object_store::{
 };
 
 use super::WriteFailures;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, causes};
 
 /// Local files that have an end: pipes and devices are refused, since they can block, never end, or
 /// seem empty.
@@ -41,10 +40,7 @@ impl LocalFiles {
 impl WriteFailures {
     /// Notes why a local file cannot be written.
     fn of_file(&self, location: &Location, error: object_store::Error) -> object_store::Error {
-        let mut why: &(dyn StdError + 'static) = &error;
-        while let Some(cause) = why.source() {
-            why = cause;
-        }
+        let why = causes(&error).last().unwrap_or(&error);
         let is_full = why.downcast_ref::<io::Error>().is_some_and(|why| {
             matches!(
                 why.kind(),

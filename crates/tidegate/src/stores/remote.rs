@@ -24,7 +24,7 @@ use super::WriteFailures;
 use super::location::Family;
 use super::queries::without_query;
 use super::whole::WholeObject;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, causes};
 
 /// Codes by which a server says that a request's credentials do not do.
 const DENIALS: [&str; 8] = [
@@ -215,17 +215,6 @@ impl Place {
     }
 }
 
-/// Lists an error and what it came from, the innermost cause last.
-fn causes(error: &(dyn StdError + 'static)) -> Vec<String> {
-    let mut causes = vec![error.to_string()];
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        causes.push(inner.to_string());
-        cause = inner.source();
-    }
-    causes
-}
-
 /// No credentials were given, and none are to be asked for.
 #[derive(Debug, thiserror::Error)]
 #[error("no credentials were found")]
@@ -233,35 +222,22 @@ pub(super) struct NoCredentialsFound;
 
 /// Tells whether it was the credentials that were not got, so that the store itself was not asked.
 fn found_no_credentials(error: &(dyn StdError + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(now) = cause {
-        if now.is::<NoCredentialsFound>() {
-            return true;
-        }
-        cause = now.source();
-    }
-    let causes = causes(error);
-    causes
-        .iter()
-        .any(|cause| METADATA_SERVICE.iter().any(|part| cause.contains(part)))
+    causes(error).any(|cause| {
+        let said = cause.to_string();
+        let is_service = METADATA_SERVICE.iter().any(|part| said.contains(part));
+        is_service || cause.is::<NoCredentialsFound>()
+    })
 }
 
 /// Finds what this crate itself says among the causes of an error.
 fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
-    let mut cause = Some(error);
-    while let Some(now) = cause {
-        match now.downcast_ref::<Error>() {
-            Some(own) => return Some(own),
-            None => cause = now.source(),
-        }
-    }
-    None
+    causes(error).find_map(|cause| cause.downcast_ref())
 }
 
 /// Says in a line why a request failed: what the server said, or the innermost cause. No URL that a
 /// request went to, for it may carry a signature.
 pub(super) fn reason(error: &(dyn StdError + 'static)) -> String {
-    let mut causes = causes(error);
+    let mut causes: Vec<String> = causes(error).map(ToString::to_string).collect();
     let all = causes.join(": ");
     let element = |name: &str| {
         let (_, rest) = all.split_once(&format!("<{name}>"))?;

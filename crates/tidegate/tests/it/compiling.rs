@@ -5,12 +5,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use datafusion::common::ScalarValue;
-use tidegate::{Runtime, RuntimeOptions, Session};
+use tidegate::Session;
 use tidegate_device::{DeviceId, SimulatedDevice};
 use tidegate_kernels::SimulatedPipelineDevice;
 use tokio::time::timeout;
 
-use crate::support::{answer, host_only, lines, rows, sides};
+use crate::support::{answer, host_only, lines, rows, runtime_of, sides};
 
 const SUM: &str = "SELECT k, sum(v), count(*) FROM t GROUP BY k";
 const MAX: &str = "SELECT k, max(v), count(*) FROM t GROUP BY k";
@@ -74,11 +74,7 @@ fn gated(placement: &str) -> (Session, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let of_device = Arc::clone(&gate);
     let device = SimulatedPipelineDevice::with_compiler(device, move |text| of_device.pass(text));
-    let mut options = RuntimeOptions::default();
-    options.discovery.visible_devices = Some(String::new());
-    let runtime = Runtime::new(&options).unwrap();
-    let runtime = Arc::new(runtime.with_device(Arc::new(device)));
-    let session = Session::builder().runtime(runtime);
+    let session = Session::builder().runtime(runtime_of(device));
     let session = session.target_partitions(2).build().unwrap();
     session.register_batch("t", rows(0, 20_000)).unwrap();
     let session_of = session.clone();

@@ -94,6 +94,15 @@ pub(crate) fn counted(plan: &str, name: &str) -> u64 {
     values.map(|text| number(text) as u64).sum()
 }
 
+/// Compares the answers of a query without and with the engine, which is on from then; returns them.
+pub(crate) async fn same_without(session: &Session, sql: &str, what: &str) -> Vec<String> {
+    set(session, "host_engine = 'off'").await;
+    let wanted = answer(session, sql).await;
+    set(session, "host_engine = 'auto'").await;
+    assert_eq!(answer(session, sql).await, wanted, "{what} {sql}");
+    wanted
+}
+
 /// Compares the answers with and without the engine, and returns how many of the queries it ran.
 async fn compare(session: &Session, what: &str) -> usize {
     let mut ran = 0;
@@ -151,10 +160,7 @@ async fn host_and_device_share_a_region() {
         "SELECT k, count(*), sum(v) FROM p GROUP BY k",
         "SELECT s, max(v) FROM p WHERE v % 2 = 0 GROUP BY s",
     ] {
-        set(&session, "host_engine = 'off'").await;
-        let wanted = answer(&session, sql).await;
-        set(&session, "host_engine = 'auto'").await;
-        assert_eq!(answer(&session, sql).await, wanted, "{sql}");
+        same_without(&session, sql, "").await;
     }
 }
 
@@ -232,10 +238,7 @@ async fn statistics_that_are_wrong_change_no_answer() {
     let table = Lying::new(batches, (0, 4), (0, 4_999));
     session.register_table("t", Arc::new(table)).unwrap();
     let sql = "SELECT k, count(*), sum(v), sum(v * k), max(v) FROM t GROUP BY k";
-    set(&session, "host_engine = 'off'").await;
-    let wanted = answer(&session, sql).await;
-    set(&session, "host_engine = 'auto'").await;
-    assert_eq!(answer(&session, sql).await, wanted);
+    same_without(&session, sql, "").await;
     let plan = analyzed(&session, sql).await;
     assert_eq!(counted(&plan, "folded_rows"), 10_000, "{plan}");
     assert_eq!(counted(&plan, "declined_rows"), 0, "{plan}");
@@ -254,10 +257,7 @@ async fn declined_blocks_are_counted_once() {
     let batch = RecordBatch::try_from_iter([("x", keys)]).unwrap();
     session.register_batch("t", batch).unwrap();
     let sql = "SELECT x, count(*) FROM t GROUP BY x";
-    set(&session, "host_engine = 'off'").await;
-    let wanted = answer(&session, sql).await;
-    set(&session, "host_engine = 'auto'").await;
-    assert_eq!(answer(&session, sql).await, wanted);
+    same_without(&session, sql, "").await;
     let plan = analyzed(&session, sql).await;
     let (folded, declined) = (
         counted(&plan, "folded_rows"),
@@ -296,10 +296,7 @@ async fn states_that_save_little_leave_early() {
     session.collect(sql).await.unwrap();
     let grouped = "SELECT k, sum(v) AS s, max(w) AS w FROM t GROUP BY k";
     let sql = format!("SELECT count(*), sum(k), sum(s), min(w) FROM ({grouped})");
-    set(&session, "host_engine = 'off'").await;
-    let wanted = answer(&session, &sql).await;
-    set(&session, "host_engine = 'auto'").await;
-    assert_eq!(answer(&session, &sql).await, wanted);
+    same_without(&session, &sql, "").await;
     let plan = analyzed(&session, grouped).await;
     assert_eq!(counted(&plan, "early_states"), 1, "{plan}");
     assert!(plan.contains("about as many groups as rows"), "{plan}");

@@ -17,7 +17,7 @@ use datafusion::parquet::file::properties::{
 use futures::StreamExt;
 use tidegate::Session;
 
-use crate::host_engine::{analyzed, counted, set};
+use crate::host_engine::{analyzed, counted, same_without, set};
 use crate::store::CountingStore;
 use crate::support::{answer, host_only, lines, simulated};
 
@@ -96,10 +96,7 @@ pub(crate) fn small_pages() -> WriterPropertiesBuilder {
 async fn compare(session: &Session, what: &str) -> usize {
     let mut with_pages = 0;
     for sql in QUERIES {
-        set(session, "host_engine = 'off'").await;
-        let wanted = answer(session, sql).await;
-        set(session, "host_engine = 'auto'").await;
-        assert_eq!(answer(session, sql).await, wanted, "{what}: {sql}");
+        same_without(session, sql, what).await;
         with_pages +=
             usize::from(counted(&analyzed(session, sql).await, "row_groups_as_pages") > 0);
     }
@@ -186,10 +183,7 @@ async fn errors_are_those_of_the_operators() {
         }
         assert_eq!(told[0], told[1], "{sql}");
         let sql = sql.replace("FROM t", &format!("FROM t WHERE id <> {row}"));
-        set(&session, "host_engine = 'off'").await;
-        let wanted = answer(&session, &sql).await;
-        set(&session, "host_engine = 'auto'").await;
-        assert_eq!(answer(&session, &sql).await, wanted, "{sql}");
+        same_without(&session, &sql, "").await;
     }
 }
 
@@ -209,10 +203,7 @@ async fn adapted_files_are_read_by_the_source() {
     let sql = format!("CREATE EXTERNAL TABLE u({schema}) STORED AS PARQUET LOCATION '{path}/'");
     session.collect(&sql).await.unwrap();
     let sql = "SELECT k, count(*), sum(id), count(x), max(s) FROM u GROUP BY k";
-    set(&session, "host_engine = 'off'").await;
-    let wanted = answer(&session, sql).await;
-    set(&session, "host_engine = 'auto'").await;
-    assert_eq!(answer(&session, sql).await, wanted);
+    same_without(&session, sql, "").await;
     let plan = analyzed(&session, sql).await;
     assert!(plan.contains("not_as_pages=["), "{plan}");
 }
@@ -409,10 +400,7 @@ async fn what_is_ruled_out_is_not_read() {
         ("id = 30000", 0, 0),
     ] {
         let sql = format!("SELECT k, count(*), sum(d), max(s) FROM t WHERE {filter} GROUP BY k");
-        set(&session, "host_engine = 'off'").await;
-        let wanted = answer(&session, &sql).await;
-        set(&session, "host_engine = 'auto'").await;
-        assert_eq!(answer(&session, &sql).await, wanted, "{sql}");
+        same_without(&session, &sql, "").await;
         let plan = analyzed(&session, &sql).await;
         assert_eq!(counted(&plan, "row_groups_as_pages"), row_groups, "{plan}");
         assert!(counted(&plan, "folded_rows") <= rows, "{plan}");
@@ -430,10 +418,7 @@ async fn what_was_given_up_begins_no_row_group() {
     session.collect(threshold).await.unwrap();
     let grouped = "SELECT id, max(s) AS s FROM t GROUP BY id";
     let sql = format!("SELECT count(*), sum(id), min(s), max(s) FROM ({grouped})");
-    set(&session, "host_engine = 'off'").await;
-    let wanted = answer(&session, &sql).await;
-    set(&session, "host_engine = 'auto'").await;
-    assert_eq!(answer(&session, &sql).await, wanted);
+    same_without(&session, &sql, "").await;
     let plan = analyzed(&session, grouped).await;
     assert!(plan.contains("about as many groups as rows"), "{plan}");
     assert_eq!(counted(&plan, "row_groups_as_pages"), 1, "{plan}");
@@ -459,10 +444,7 @@ async fn a_top_k_reads_few_row_groups() {
         // The bound is known when a batch has left, which may have rows of several row groups.
         let batches = "SET datafusion.execution.batch_size = 1000";
         session.collect(batches).await.unwrap();
-        set(&session, "host_engine = 'off'").await;
-        let wanted = answer(&session, &sql).await;
-        set(&session, "host_engine = 'auto'").await;
-        assert_eq!(answer(&session, &sql).await, wanted, "{sql}");
+        let wanted = same_without(&session, &sql, "").await;
         let plan = analyzed(&session, &sql).await;
         let read = counted(&plan, "row_groups_as_pages");
         assert!(

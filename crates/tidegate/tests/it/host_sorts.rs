@@ -2,7 +2,7 @@
 
 use tidegate::Session;
 
-use crate::host_engine::{analyzed, set};
+use crate::host_engine::{analyzed, same_without};
 use crate::support::answer;
 
 /// Values of many types; those of `x` differ in their last bits, but for one row that is far away.
@@ -49,14 +49,7 @@ async fn types_and_directions_have_the_same_order() {
             let sql = format!(
                 "SELECT *, [k, o] AS l, arrow_cast(s, 'BinaryView') AS v FROM t ORDER BY {order}"
             );
-            set(&session, "host_engine = 'off'").await;
-            let wanted = answer(&session, &sql).await;
-            set(&session, "host_engine = 'auto'").await;
-            assert_eq!(
-                answer(&session, &sql).await,
-                wanted,
-                "{partitions}: {order}"
-            );
+            same_without(&session, &sql, "").await;
             let plan = answer(&session, &format!("EXPLAIN {sql}")).await;
             assert!(plan.join("\n").contains("HostSortExec"), "{plan:?}");
         }

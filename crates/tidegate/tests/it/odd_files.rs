@@ -167,6 +167,17 @@ async fn strings(session: &Session, path: &Path, dictionary: bool) -> Result<()>
     Ok(())
 }
 
+/// Reads what [`strings`] wrote.
+async fn check_strings(session: &Session, path: &Path) -> Result<()> {
+    let sql = format!(
+        "SELECT sum(id) AS ids, max(s) AS s, count(DISTINCT s) AS texts FROM '{}'",
+        path.display()
+    );
+    let text = text(session, &sql).await?;
+    assert!(text.contains("| 500500 | text 8 | 9     |"), "{text}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dictionary_page_at_zero_is_none() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -179,18 +190,7 @@ async fn a_dictionary_page_at_zero_is_none() -> Result<()> {
             .set_dictionary_page_offset(Some(0))
             .build()
     })?;
-    let sql = format!(
-        "SELECT sum(id) AS ids, max(s) AS s, count(DISTINCT s) AS texts FROM '{}'",
-        path.display()
-    );
-    insta::assert_snapshot!(text(&session, &sql).await?, @r"
-    +--------+--------+-------+
-    | ids    | s      | texts |
-    +--------+--------+-------+
-    | 500500 | text 8 | 9     |
-    +--------+--------+-------+
-    ");
-    Ok(())
+    check_strings(&session, &path).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,18 +216,7 @@ async fn a_dictionary_header_that_its_writer_did_not_count_is_read() -> Result<(
                 .build()
         },
     )?;
-    let sql = format!(
-        "SELECT sum(id) AS ids, max(s) AS s, count(DISTINCT s) AS texts FROM '{}'",
-        path.display()
-    );
-    insta::assert_snapshot!(text(&session, &sql).await?, @r"
-    +--------+--------+-------+
-    | ids    | s      | texts |
-    +--------+--------+-------+
-    | 500500 | text 8 | 9     |
-    +--------+--------+-------+
-    ");
-    Ok(())
+    check_strings(&session, &path).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

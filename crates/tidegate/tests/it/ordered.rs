@@ -3,89 +3,22 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
 use datafusion::datasource::MemTable;
-use futures::future::BoxFuture;
-use tidegate::{ErrorKind, FaultPlan, Runtime, RuntimeOptions, Session, SimulatedSpec};
-use tidegate_device::{
-    DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice,
-};
-use tidegate_kernels::program::Generated;
-use tidegate_kernels::{
-    ColumnDictionary, PipelineDevice, PipelineRun, RunError, SimulatedPipelineDevice, StoredColumn,
-};
-use tidegate_pipeline::Pipeline;
+use tidegate::{ErrorKind, Session};
+use tidegate_device::{DeviceId, SimulatedDevice};
+use tidegate_kernels::SimulatedPipelineDevice;
 
-use crate::support::{answer, host_only, rows, sides, simulated};
+use crate::support::{answer, host_only, rows, runtime_of, sides, simulated};
+use crate::watched::Around;
 
 const SUM: &str = "SELECT k, sum(v / 3.0), stddev(v) FROM t GROUP BY k";
 
-/// A device that adds floats in a fixed order: its own, for it folds one morsel after the other.
-#[derive(Clone, Debug)]
-struct InOrder {
-    inner: SimulatedPipelineDevice,
-}
-
-impl PipelineDevice for InOrder {
-    fn info(&self) -> &DeviceInfo {
-        self.inner.info()
-    }
-
-    fn budget(&self) -> &Arc<MemoryBudget> {
-        self.inner.budget()
-    }
-
-    fn refusals(&self, pipeline: &Pipeline) -> Vec<String> {
-        self.inner.refusals(pipeline)
-    }
-
-    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
-        self.inner.reserve(bytes)
-    }
-
-    fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
-        self.inner.open(pipeline)
-    }
-
-    fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {
-        Some(Arc::new(self.clone()))
-    }
-
-    fn store(
-        &self,
-        arrays: Vec<ArrayRef>,
-        dictionary: Arc<ColumnDictionary>,
-    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
-        self.inner.store(arrays, dictionary)
-    }
-
-    fn generates(&self, pipeline: &Arc<Pipeline>, source: &Arc<Generated>) -> bool {
-        self.inner.generates(pipeline, source)
-    }
-
-    fn is_lost(&self) -> bool {
-        self.inner.is_lost()
-    }
-
-    fn plan_faults(&self, plan: FaultPlan) {
-        self.inner.plan_faults(plan);
-    }
-
-    fn planned_faults_met(&self) -> u64 {
-        self.inner.planned_faults_met()
-    }
-}
-
 /// Makes a session whose one device promises ordered sums, with a table.
 async fn in_order(spec: &str) -> Session {
-    let spec: SimulatedSpec = spec.parse().unwrap();
-    let inner = SimulatedDevice::new(DeviceId(0), spec).unwrap();
-    let inner = SimulatedPipelineDevice::new(inner);
-    let mut options = RuntimeOptions::default();
-    options.discovery.visible_devices = Some(String::new());
-    let runtime = Runtime::new(&options).unwrap();
-    let runtime = Arc::new(runtime.with_device(Arc::new(InOrder { inner })));
-    let session = Session::builder().runtime(runtime).build().unwrap();
+    let device = SimulatedDevice::new(DeviceId(0), spec.parse().unwrap()).unwrap();
+    let device = Around::in_order(SimulatedPipelineDevice::new(device));
+    let session = Session::builder().runtime(runtime_of(device));
+    let session = session.build().unwrap();
     session.register_batch("t", rows(0, 6_000)).unwrap();
     ordered(&session).await;
     session

@@ -48,7 +48,8 @@ async fn every_kind_of_leaf_is_shared() {
     .await
     .unwrap();
     for session in [&host, &session] {
-        session.register_csv("c", &path("t.csv")).await.unwrap();
+        let csv = session.read_csv(&path("t.csv")).await.unwrap();
+        session.register_table("c", csv.into_view()).unwrap();
         session
             .register_parquet("p", &path("t.parquet"))
             .await

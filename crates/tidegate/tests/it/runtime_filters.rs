@@ -6,7 +6,7 @@ use std::path::Path;
 use datafusion::parquet::file::properties::WriterPropertiesBuilder;
 use tidegate::Session;
 
-use crate::host_engine::{analyzed, counted, set};
+use crate::host_engine::{analyzed, counted, same_without};
 use crate::host_pages::{over, small_pages, write};
 use crate::support::answer;
 
@@ -45,10 +45,7 @@ async fn session(folder: &Path, partitions: usize) -> Session {
 async fn compare(session: &Session, what: &str) -> usize {
     let mut filtered = 0;
     for sql in QUERIES {
-        set(session, "host_engine = 'off'").await;
-        let wanted = answer(session, sql).await;
-        set(session, "host_engine = 'auto'").await;
-        assert_eq!(answer(session, sql).await, wanted, "{what}: {sql}");
+        same_without(session, sql, what).await;
         let plan = analyzed(session, sql).await;
         filtered += usize::from(counted(&plan, "runtime_filtered_rows") > 0);
     }

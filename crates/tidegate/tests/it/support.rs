@@ -7,7 +7,8 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
-use tidegate::{Session, SimulatedSpec};
+use tidegate::{Runtime, RuntimeOptions, Session, SimulatedSpec};
+use tidegate_kernels::PipelineDevice;
 
 /// Makes a session with one simulated device, after these settings.
 pub(crate) async fn simulated(spec: &str, settings: &[&str]) -> Session {
@@ -24,6 +25,14 @@ pub(crate) async fn simulated(spec: &str, settings: &[&str]) -> Session {
             .unwrap();
     }
     session
+}
+
+/// Makes a runtime whose one device is this.
+pub(crate) fn runtime_of(device: impl PipelineDevice + 'static) -> Arc<Runtime> {
+    let mut options = RuntimeOptions::default();
+    options.discovery.visible_devices = Some(String::new());
+    let runtime = Runtime::new(&options).unwrap();
+    Arc::new(runtime.with_device(Arc::new(device)))
 }
 
 /// Returns the rows that devices folded for the last query, and the bytes that moved for it.

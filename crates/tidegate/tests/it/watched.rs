@@ -1,6 +1,7 @@
 //! A device that counts what is under way on it, and tells what it is asked to of its time and state:
 //! how many folds a session gives it at once.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tidegate::{FaultPlan, Runtime, RuntimeOptions, Session};
+use tidegate::{FaultPlan, Session};
 use tidegate_device::{
     DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice,
 };
@@ -20,18 +21,39 @@ use tidegate_kernels::{
 use tidegate_pipeline::Pipeline;
 use tokio::sync::Notify;
 
-use crate::support::{answer, write_parquet};
+use crate::support::{answer, runtime_of, write_parquet};
 
 /// Morsels of the table `t`, and its rows.
 const MORSELS: i64 = 12;
 const ROWS: i64 = 12_000;
 
-/// A simulated device whose folds are counted while they are under way.
-#[derive(Debug)]
-struct Watched {
+/// A simulated device in whose runs' places others stand.
+#[derive(Clone)]
+pub(crate) struct Around {
     inner: SimulatedPipelineDevice,
-    folds: Arc<Folds>,
-    tells: Tells,
+    instead: Arc<Instead>,
+    /// Floats are added in a fixed order: its own, for it folds one morsel after the other.
+    is_ordered: bool,
+}
+
+/// Makes the run that stands in the place of another.
+type Instead = dyn Fn(Box<dyn PipelineRun>) -> Box<dyn PipelineRun> + Send + Sync;
+
+impl Around {
+    /// A device that promises ordered sums.
+    pub(crate) fn in_order(inner: SimulatedPipelineDevice) -> Self {
+        Self {
+            inner,
+            instead: Arc::new(|run| run),
+            is_ordered: true,
+        }
+    }
+}
+
+impl fmt::Debug for Around {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
 }
 
 /// What a device tells of its folds, whatever they took.
@@ -84,7 +106,7 @@ impl Drop for UnderWay {
     }
 }
 
-impl PipelineDevice for Watched {
+impl PipelineDevice for Around {
     fn info(&self) -> &DeviceInfo {
         self.inner.info()
     }
@@ -102,11 +124,12 @@ impl PipelineDevice for Watched {
     }
 
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
-        Ok(Box::new(WatchedRun {
-            inner: self.inner.open(pipeline)?,
-            folds: Arc::clone(&self.folds),
-            tells: self.tells,
-        }))
+        Ok((self.instead)(self.inner.open(pipeline)?))
+    }
+
+    fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {
+        self.is_ordered
+            .then(|| Arc::new(self.clone()) as Arc<dyn PipelineDevice>)
     }
 
     fn store(
@@ -134,6 +157,7 @@ impl PipelineDevice for Watched {
     }
 }
 
+/// A run whose folds are counted while they are under way.
 struct WatchedRun {
     inner: Box<dyn PipelineRun>,
     folds: Arc<Folds>,
@@ -188,16 +212,21 @@ async fn watched(held_until: usize, tells: Tells) -> (Session, Arc<Folds>, tempf
         held_until,
         changed: Notify::new(),
     });
-    let device = Watched {
-        inner: SimulatedPipelineDevice::new(device),
-        folds: Arc::clone(&folds),
-        tells,
+    let of_runs = Arc::clone(&folds);
+    let watched = move |inner: Box<dyn PipelineRun>| -> Box<dyn PipelineRun> {
+        let folds = Arc::clone(&of_runs);
+        Box::new(WatchedRun {
+            inner,
+            folds,
+            tells,
+        })
     };
-    let mut options = RuntimeOptions::default();
-    options.discovery.visible_devices = Some(String::new());
-    let runtime = Runtime::new(&options).unwrap();
-    let runtime = Arc::new(runtime.with_device(Arc::new(device)));
-    let session = Session::builder().runtime(runtime);
+    let device = Around {
+        inner: SimulatedPipelineDevice::new(device),
+        instead: Arc::new(watched),
+        is_ordered: false,
+    };
+    let session = Session::builder().runtime(runtime_of(device));
     let session = session.target_partitions(4).build().unwrap();
     session.set("tidegate.cache", "off").await.unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -112,19 +112,24 @@ macro_rules! by_integers {
 }
 pub(in super::super) use by_integers;
 
+/// Returns the operands of an instruction, and where its results go.
+fn operands<'a, T: Native, R: Native>(
+    (left, right): (&'a Vector, &'a Vector),
+    to: &'a mut Vector,
+    count: usize,
+) -> Result<(&'a [T], &'a [T], &'a mut [R]), Declined> {
+    Ok((read(left, count)?, read(right, count)?, write(to, count)?))
+}
+
 /// Computes `+ - *` modulo the width of a lane.
 pub(in super::super) fn integer<T: Integer>(
     op: IntegerOp,
     wrap: Option<(u32, bool)>,
-    (left, right): (&Vector, &Vector),
+    from: (&Vector, &Vector),
     to: &mut Vector,
     count: usize,
 ) -> Result<(), Declined> {
-    let (a, b, to) = (
-        read::<T>(left, count)?,
-        read::<T>(right, count)?,
-        write::<T>(to, count)?,
-    );
+    let (a, b, to) = operands::<T, T>(from, to, count)?;
     match op {
         IntegerOp::Add => map2(a, b, to, T::add),
         IntegerOp::Subtract => map2(a, b, to, T::subtract),
@@ -141,15 +146,11 @@ pub(in super::super) fn integer<T: Integer>(
 pub(in super::super) fn checked<T: Integer>(
     op: IntegerOp,
     bits: u32,
-    (left, right): (&Vector, &Vector),
+    from: (&Vector, &Vector),
     to: &mut Vector,
     count: usize,
 ) -> Result<(), Declined> {
-    let (a, b, to) = (
-        read::<T>(left, count)?,
-        read::<T>(right, count)?,
-        write::<T>(to, count)?,
-    );
+    let (a, b, to) = operands::<T, T>(from, to, count)?;
     let held = |(result, holds): (T, bool)| if holds { result } else { T::default() };
     match op {
         IntegerOp::Add => map2(a, b, to, |a, b| held(T::exact(IntegerOp::Add, a, b, bits))),
@@ -171,15 +172,11 @@ pub(in super::super) fn checked<T: Integer>(
 pub(in super::super) fn overflows<T: Integer>(
     op: IntegerOp,
     bits: u32,
-    (left, right): (&Vector, &Vector),
+    from: (&Vector, &Vector),
     to: &mut Vector,
     count: usize,
 ) -> Result<(), Declined> {
-    let (a, b, to) = (
-        read::<T>(left, count)?,
-        read::<T>(right, count)?,
-        write::<u8>(to, count)?,
-    );
+    let (a, b, to) = operands::<T, u8>(from, to, count)?;
     let fails = |op: IntegerOp, a: T, b: T| u8::from(!T::exact(op, a, b, bits).1);
     match op {
         IntegerOp::Add => map2(a, b, to, |a, b| fails(IntegerOp::Add, a, b)),
@@ -194,15 +191,11 @@ pub(in super::super) fn overflows<T: Integer>(
 pub(in super::super) fn divide<T: Integer>(
     rounding: Rounding,
     bits: u32,
-    (left, right): (&Vector, &Vector),
+    from: (&Vector, &Vector),
     to: &mut Vector,
     count: usize,
 ) -> Result<(), Declined> {
-    let (a, b, to) = (
-        read::<T>(left, count)?,
-        read::<T>(right, count)?,
-        write::<T>(to, count)?,
-    );
+    let (a, b, to) = operands::<T, T>(from, to, count)?;
     for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
         let quotient = quotient(rounding, *a, *b);
         *to = if quotient.wrapped(bits, true) == quotient {
@@ -254,15 +247,11 @@ fn i64_quotient(rounding: Rounding, left: i64, right: i64) -> i64 {
 
 /// Computes the remainder; of divisors 0 and −1 it is 0.
 pub(in super::super) fn remainder<T: Integer>(
-    (left, right): (&Vector, &Vector),
+    from: (&Vector, &Vector),
     to: &mut Vector,
     count: usize,
 ) -> Result<(), Declined> {
-    let (a, b, to) = (
-        read::<T>(left, count)?,
-        read::<T>(right, count)?,
-        write::<T>(to, count)?,
-    );
+    let (a, b, to) = operands::<T, T>(from, to, count)?;
     for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
         *to = a.remainder(*b).unwrap_or_default();
     }

@@ -172,16 +172,6 @@ impl Maker<'_> {
     }
 
     fn condition(&mut self, depth: u32) -> Expr {
-        let ops = [
-            CompareOp::Eq,
-            CompareOp::NotEq,
-            CompareOp::Lt,
-            CompareOp::LtEq,
-            CompareOp::Gt,
-            CompareOp::GtEq,
-            CompareOp::IsDistinctFrom,
-            CompareOp::IsNotDistinctFrom,
-        ];
         let of = self.any_type();
         match self.random.below(9) {
             0 => Expr::and(self.expr(&Boolean, depth), self.expr(&Boolean, depth)),
@@ -200,7 +190,7 @@ impl Maker<'_> {
                 Expr::like(text, pattern, self.random.one_in(2), self.random.one_in(2))
             }
             _ => {
-                let op = *self.random.of(&ops);
+                let op = *self.random.of(&CompareOp::ALL);
                 let (left, right) = (self.expr(&of, depth), self.expr(&of, depth));
                 Expr::compare(op, left, right)
             }

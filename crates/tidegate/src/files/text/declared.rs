@@ -136,6 +136,8 @@ impl FileOpener for DeclaredOpener {
             let rows = Rows {
                 decoder: scan.decoder(is_at_start),
                 unended: 0,
+                last: None,
+                is_open: false,
             };
             Ok(scan.batches(file.object_meta, bytes, rows))
         }
@@ -201,6 +203,9 @@ impl Scan {
                     if reading.decoder.unended > ROW_BYTES_MAX {
                         return Err(scan.too_long(&file).await);
                     }
+                    if reading.decoder.is_open {
+                        return Err(scan.never_closed(&file));
+                    }
                     if !is_end && !reading.decoder.is_full() {
                         continue;
                     }
@@ -217,6 +222,16 @@ impl Scan {
             }
         })
         .boxed()
+    }
+
+    /// Says that a file ends within quotes.
+    fn never_closed(&self, file: &ObjectMeta) -> DataFusionError {
+        let name = name_in(&self.url, &file.location);
+        let message = format!(
+            "cannot read {name}: a quote is opened and never closed; name another character that encloses values with \
+             OPTIONS ('format.quote' '~'), or read the file with read_csv('{name}', quote => '')"
+        );
+        Error::new(ErrorKind::Io, message).into()
     }
 
     /// Says which row of a file is too long.
@@ -261,6 +276,10 @@ struct Rows {
     decoder: Decoder,
     /// Bytes since the last buffer in which a row ended.
     unended: usize,
+    /// The last byte that was taken.
+    last: Option<u8>,
+    /// Whether the file has ended behind the end of a line, and the row has not.
+    is_open: bool,
 }
 
 impl Rows {
@@ -268,9 +287,12 @@ impl Rows {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
         let rows_before = self.decoder.capacity();
         let taken = self.decoder.decode(bytes)?;
-        self.unended = match self.decoder.capacity() == rows_before {
-            true => self.unended + taken,
-            false => 0,
+        let has_ended = self.decoder.capacity() != rows_before;
+        self.is_open = bytes.is_empty() && has_ended && self.last == Some(b'\n');
+        self.last = bytes[..taken].last().copied().or(self.last);
+        self.unended = match has_ended {
+            true => 0,
+            false => self.unended + taken,
         };
         Ok(taken)
     }

@@ -1,5 +1,6 @@
 //! Finds a value in a string of JSON, step by step, without building a tree of it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -17,13 +18,18 @@ pub(super) enum Step<'a> {
     Key(&'a str),
     /// Into an array, from 0; from its end if it is negative.
     Index(i64),
+    /// Into an object by a name, or into an array by a number from 0.
+    Either(Cow<'a, str>),
 }
 
 /// Adds the steps that a key or a path stands for.
 ///
 /// # Errors
-/// [`ErrorKind::Sql`] for a path, which begins with `$`, that cannot be read.
+/// [`ErrorKind::Sql`] for a path, which begins with `$` or `/`, that cannot be read.
 pub(super) fn steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), Error> {
+    if let Some(pointer) = key.strip_prefix('/') {
+        return pointer_steps(key, pointer, steps);
+    }
     let Some(mut rest) = key.strip_prefix('$') else {
         steps.push(Step::Key(key));
         return Ok(());
@@ -34,7 +40,8 @@ pub(super) fn steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), E
             [b'.', ..] => {
                 let name = &rest[1..];
                 let end = name.find(['.', '[']).unwrap_or(name.len());
-                (end > 0).then(|| (Step::Key(&name[..end]), &name[end..]))
+                let is_name = end > 0 && &name[..end] != "*";
+                is_name.then(|| (Step::Key(&name[..end]), &name[end..]))
             }
             [b'[', b'"', ..] => {
                 quoted(&rest[1..]).and_then(|(step, rest)| Some((step, rest.strip_prefix(']')?)))
@@ -47,12 +54,32 @@ pub(super) fn steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), E
         };
         let Some((step, behind)) = read else {
             let message = format!(
-                "the JSON path '{key}' cannot be read at '{rest}': it is written '$.name[0].\"other name\"'"
+                "the JSON path '{key}' cannot be read at '{rest}': it is written '$.name[0].\"other name\"', with \
+                 [-1] for the last value and without wildcards; json_list makes a list of an array"
             );
             return Err(Error::new(ErrorKind::Sql, message));
         };
         steps.push(step);
         rest = behind;
+    }
+    Ok(())
+}
+
+/// Adds the steps of a pointer, as RFC 6901 has it: `/` parts them, `~1` stands for `/` and `~0` for `~`.
+fn pointer_steps<'a>(key: &str, pointer: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), Error> {
+    for part in pointer.split('/') {
+        let mut escapes = part.split('~').skip(1);
+        if !escapes.all(|behind| behind.starts_with(['0', '1'])) {
+            let message = format!(
+                "the JSON pointer '{key}' cannot be read at '{part}': a ~ in a name is written ~0, and a / ~1"
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+        let name = match part.contains('~') {
+            true => Cow::Owned(part.replace("~1", "/").replace("~0", "~")),
+            false => Cow::Borrowed(part),
+        };
+        steps.push(Step::Either(name));
     }
     Ok(())
 }
@@ -74,6 +101,11 @@ pub(super) fn walk<'a>(json: &'a str, steps: &[Step<'_>]) -> Result<Option<&'a s
         let found = match step {
             Step::Key(key) => member(current, key),
             Step::Index(index) => element(current, *index),
+            Step::Either(name) if current.starts_with('[') => match place(name) {
+                Some(index) => element(current, index),
+                None => Ok(None),
+            },
+            Step::Either(name) => member(current, name),
         };
         match found.map_err(|error| malformed(json, &error))? {
             Some(value) => current = value,
@@ -81,6 +113,13 @@ pub(super) fn walk<'a>(json: &'a str, steps: &[Step<'_>]) -> Result<Option<&'a s
         }
     }
     Ok(Some(current))
+}
+
+/// Returns the index that a pointer names: its digits have no zeros before them.
+fn place(name: &str) -> Option<i64> {
+    let is_index = name.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = name == "0" || !name.starts_with('0');
+    (is_index && is_plain).then(|| name.parse().ok()).flatten()
 }
 
 /// Returns a value as text: a string without its quotes, `None` for null, any other as it is written.
@@ -295,8 +334,21 @@ mod tests {
         check(&["$.a[0]"], None);
         check(&["$.a.b[9]"], None);
         check(&["$.a.b[-9]"], None);
+        check(&["/a/b/1"], Some("\"two\""));
+        check(&["/a", "/b/3/c d"], Some("1.50"));
+        check(&["/a/b/01"], None);
+        check(&["/a/b/-"], None);
+        check(&["/a/x"], None);
+        check(&["/"], None);
         let step = [Step::Key("a"), Step::Key("b"), Step::Index(2)];
         assert_eq!(walk(DOC, &step).unwrap(), Some("null"));
+    }
+
+    #[test]
+    fn pointers_have_escapes() {
+        let mut read = Vec::new();
+        steps("/a~1b/~01", &mut read).unwrap();
+        assert_eq!(walk(r#"{"a/b": {"~1": 7}}"#, &read).unwrap(), Some("7"));
     }
 
     #[test]
@@ -324,7 +376,9 @@ mod tests {
     fn what_is_no_json_is_an_error() {
         let error = walk("{'a': 1}", &[Step::Key("a")]).unwrap_err().to_string();
         assert!(error.starts_with("'{'a': 1}' is no JSON: "), "{error}");
-        assert!(steps("$a", &mut Vec::new()).is_err());
+        for path in ["$a", "$.*", "$.a[*]", "$.a[#-1]", "$..a", "/a~2"] {
+            assert!(steps(path, &mut Vec::new()).is_err(), "{path}");
+        }
         assert!(is_json("[1]") && !is_json("[1") && !is_json(""));
     }
 }

@@ -1,42 +1,35 @@
 //! Timestamps in statements that DataFusion does not read: beyond the years of nanoseconds, and without seconds.
 //!
 //! DataFusion reads each `TIMESTAMP '…'` as nanoseconds, which hold the years 1677 to 2262, and then
-//! casts it to the type of the column that it is for. Where rows are changed, [`TimestampsOfColumns`] reads
-//! such a literal in the column's unit at once. [`TimestampsWithoutSeconds`] reads `2024-03-01 12:00` as
+//! casts it to the type of the column that it is for. Where rows are changed, [`timestamps_of_columns`] reads
+//! such a literal in the column's unit at once. [`timestamps_without_seconds`] reads `2024-03-01 12:00` as
 //! `2024-03-01 12:00:00` in whatever is cast to a timestamp: a literal is written so, and the values of any other
 //! text go through the function [`seconds`](super::seconds).
 
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
-use datafusion::optimizer::AnalyzerRule;
 
 use super::seconds;
+use crate::rewrite::walk::{any_expression, change_named};
 
 /// Reads timestamps in the unit of the column that they are for.
-#[derive(Debug)]
-pub(in crate::session) struct TimestampsOfColumns;
-
-impl AnalyzerRule for TimestampsOfColumns {
-    fn name(&self) -> &str {
-        "timestamps_of_columns"
+pub(in crate::session) fn timestamps_of_columns(
+    plan: LogicalPlan,
+    _: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    if !matches!(plan, LogicalPlan::Dml(_)) {
+        return Ok(plan);
     }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        if !matches!(plan, LogicalPlan::Dml(_)) {
-            return Ok(plan);
-        }
-        let rewritten = plan.transform_up(|plan| {
-            plan.map_expressions(|expr| expr.transform_up(|expr| Ok(read_at_once(expr))))
-        });
-        Ok(rewritten?.data)
-    }
+    let rewritten = plan.transform_up(|plan| {
+        plan.map_expressions(|expr| expr.transform_up(|expr| Ok(read_at_once(expr))))
+    });
+    Ok(rewritten?.data)
 }
 
 /// Drops the inner of two casts if it cannot succeed.
@@ -73,29 +66,21 @@ fn is_beyond_nanoseconds(cast: &Cast) -> bool {
 }
 
 /// Reads timestamps that end with their minutes; comes after types are coerced.
-#[derive(Debug)]
-pub(in crate::session) struct TimestampsWithoutSeconds;
-
-impl AnalyzerRule for TimestampsWithoutSeconds {
-    fn name(&self) -> &str {
-        "timestamps_without_seconds"
+pub(in crate::session) fn timestamps_without_seconds(
+    plan: LogicalPlan,
+    _: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    // Most plans have no text that is cast to a timestamp.
+    if !any_expression(&plan, |part| to_timestamp(part).is_some())? {
+        return Ok(plan);
     }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_any(&plan)? {
-            return Ok(plan);
-        }
-        let rewritten = plan.transform_up_with_subqueries(|node| {
-            let names = NamePreserver::new(&node);
-            let schema = schema_below(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let rewritten = expr.transform_up(|part| Ok(add_seconds(part, &schema)))?;
-                Ok(rewritten.update_data(|expr| name.restore(expr)))
-            })
-        });
-        rewritten.data()
-    }
+    let rewritten = plan.transform_up_with_subqueries(|node| {
+        let schema = schema_below(&node);
+        change_named(node, |expr| {
+            expr.transform_up(|part| Ok(add_seconds(part, &schema)))
+        })
+    });
+    rewritten.data()
 }
 
 /// Returns the columns that a node's expressions are of.
@@ -109,21 +94,6 @@ fn schema_below(node: &LogicalPlan) -> DFSchema {
         }
         node => merge_schema(&node.inputs()),
     }
-}
-
-/// Tells whether a plan has a text that is cast to a timestamp, as most have not.
-fn has_any(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found = expr.exists(|part| Ok(to_timestamp(part).is_some()))?;
-            Ok(match found {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })
-    })?;
-    Ok(found)
 }
 
 fn add_seconds(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {

@@ -28,7 +28,7 @@ fn context(limit: usize, batch_rows: usize) -> (SessionContext, Arc<dyn MemoryPo
     let ctx = SessionContext::new_with_config_rt(config, Arc::new(runtime.build().unwrap()));
     let long: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(64 << 10), "y".into()]));
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![0, 1]));
-    let lists = [Some(vec![Some(1); 3000]), None].map(|list| list.map(Vec::from));
+    let lists = [Some(vec![Some(1); 3000]), None];
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
     let long = RecordBatch::try_from_iter([("s", long), ("k", keys), ("l", lists)]).unwrap();
     ctx.register_batch("long", long).unwrap();

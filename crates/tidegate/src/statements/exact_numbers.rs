@@ -1,0 +1,118 @@
+//! Numbers of many digits that are cast, `12345678901234567890::DECIMAL(38, 0)`: they keep all of their digits.
+//!
+//! DataFusion reads a number that is no integer of 64 bits as a double, which has 15 digits and a part of another, before it
+//! casts it. A cast of a string has all digits, so the number becomes one.
+
+use sqlparser::ast::{DataType, Expr, UnaryOperator, Value};
+
+/// Digits that every double keeps.
+const DIGITS_OF_DOUBLE: usize = 15;
+
+/// Writes the number that a cast to an exact type is of as a string, if it has more digits than a double.
+pub(super) fn quote(cast: &mut Expr) {
+    let Expr::Cast {
+        expr: operand,
+        data_type,
+        ..
+    } = cast
+    else {
+        return;
+    };
+    let takes_fraction = match data_type {
+        DataType::Decimal(_)
+        | DataType::Numeric(_)
+        | DataType::Dec(_)
+        | DataType::HugeInt
+        | DataType::UHugeInt => true,
+        DataType::BigInt(_) | DataType::UBigInt => false,
+        _ => return,
+    };
+    let Some(number) = number(operand) else {
+        return;
+    };
+    let num_digits = number.bytes().filter(u8::is_ascii_digit).count();
+    let is_plain = number
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
+    if num_digits > DIGITS_OF_DOUBLE && is_plain && (takes_fraction || !number.contains('.')) {
+        **operand = Expr::Value(Value::SingleQuotedString(number).with_empty_span());
+    }
+}
+
+/// Returns the number that is written, with its sign; `None` if it is computed.
+fn number(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => {
+                let digits = digits.trim_end_matches('.');
+                let begins = if digits.starts_with('.') { "0" } else { "" };
+                Some(format!("{begins}{digits}"))
+            }
+            _ => None,
+        },
+        Expr::Nested(inner) => number(inner),
+        Expr::UnaryOp {
+            op: UnaryOperator::Plus,
+            expr,
+        } => number(expr),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => number(expr)
+            .filter(|number| !number.starts_with('-'))
+            .map(|number| format!("-{number}")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlparser::dialect::GenericDialect;
+    use sqlparser::parser::Parser;
+
+    use super::quote;
+
+    #[test]
+    fn long_numbers_become_strings() {
+        for (sql, expect) in [
+            (
+                "12345678901234567890::DECIMAL(38,0)",
+                "'12345678901234567890'::DECIMAL(38,0)",
+            ),
+            (
+                "CAST(-(0.1234567890123456789) AS NUMERIC(38,20))",
+                "CAST('-0.1234567890123456789' AS NUMERIC(38,20))",
+            ),
+            (
+                "TRY_CAST(+.1234567890123456789 AS DECIMAL(38,20))",
+                "TRY_CAST('0.1234567890123456789' AS DECIMAL(38,20))",
+            ),
+            (
+                "99999999999999999999::HUGEINT",
+                "'99999999999999999999'::HUGEINT",
+            ),
+            ("1234567890123456.7::BIGINT", "1234567890123456.7::BIGINT"),
+            (
+                "123456789012345::DECIMAL(38,0)",
+                "123456789012345::DECIMAL(38,0)",
+            ),
+            (
+                "1234567890123456789e2::DECIMAL(38,0)",
+                "1234567890123456789e2::DECIMAL(38,0)",
+            ),
+            (
+                "12345678901234567890::DOUBLE",
+                "12345678901234567890::DOUBLE",
+            ),
+            ("(a + 1)::DECIMAL(38,0)", "(a + 1)::DECIMAL(38,0)"),
+        ] {
+            let mut expr = Parser::new(&GenericDialect {})
+                .try_with_sql(sql)
+                .unwrap()
+                .parse_expr()
+                .unwrap();
+            quote(&mut expr);
+            assert_eq!(expr.to_string(), expect, "{sql}");
+        }
+    }
+}
