@@ -7,7 +7,7 @@
 //! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]), and operators are bound as in PostgreSQL ([`operators`]). Columns
 //! of `USING` get their table ([`using`]), PIVOT becomes a subquery ([`pivot`]), and calls that differ in casts alone are
 //! kept apart ([`casts`]). A share of the rows in LIMIT becomes a condition ([`shares`]), `BETWEEN SYMMETRIC` two that are not
-//! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`ordinality`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
+//! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`unnested`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
 //! Intervals of computed numbers are products ([`intervals`]), conditions are summed as numbers ([`truths`]), and numbers of many
 //! digits are cast with all of them ([`exact_numbers`]).
 
@@ -29,8 +29,8 @@ use sqlparser::parser::Parser;
 use super::visits::count_expressions;
 use super::windows::NamedWindows;
 use super::{
-    arrows, asof, casts, distinct, exact_numbers, intervals, operators, ordinality, pivot, shares,
-    symmetric, truths, using, visits,
+    arrows, asof, casts, distinct, exact_numbers, intervals, operators, pivot, shares, symmetric,
+    truths, unnested, using, visits,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
@@ -218,7 +218,7 @@ impl Rewrites<'_> {
 
     fn table(&self, table: &mut TableFactor) -> Result<(), Error> {
         pivot::expand(table)?;
-        ordinality::unnest_places(table)?;
+        unnested::unnest_lists(table)?;
         if let TableFactor::NestedJoin {
             table_with_joins, ..
         } = table

@@ -112,12 +112,15 @@ macro_rules! by_integers {
 }
 pub(in super::super) use by_integers;
 
+/// The operands of an instruction, and where its results go.
+type Operands<'a, T, R> = (&'a [T], &'a [T], &'a mut [R]);
+
 /// Returns the operands of an instruction, and where its results go.
 fn operands<'a, T: Native, R: Native>(
     (left, right): (&'a Vector, &'a Vector),
     to: &'a mut Vector,
     count: usize,
-) -> Result<(&'a [T], &'a [T], &'a mut [R]), Declined> {
+) -> Result<Operands<'a, T, R>, Declined> {
     Ok((read(left, count)?, read(right, count)?, write(to, count)?))
 }
 
