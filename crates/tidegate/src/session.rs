@@ -23,7 +23,6 @@ mod ingest;
 mod inserted;
 mod kernels;
 mod kill;
-mod letter_case;
 mod names;
 mod numbered;
 mod operations;

@@ -17,6 +17,7 @@
 pub(crate) mod aliases;
 mod arrows;
 pub(crate) mod asof;
+mod calls;
 mod casts;
 pub(crate) mod columns;
 mod comprehensions;
@@ -61,6 +62,7 @@ pub(crate) mod visits;
 mod walk;
 mod windows;
 mod words;
+mod zones;
 
 use datafusion::common::config::SqlParserOptions;
 use sqlparser::dialect::{Dialect, GenericDialect};
@@ -69,6 +71,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerE
 use crate::error::{Error, ErrorKind, SqlPlace};
 use walk::Walk;
 
+pub(crate) use calls::call;
 pub use highlight::{HighlightKind, HighlightSpan, KEYWORDS, highlight};
 pub(crate) use hints::Hint;
 pub(crate) use order_all::{order_by_places, place_all, unplaced_all};
@@ -76,7 +79,7 @@ pub(crate) use output_names::name_outputs;
 pub(crate) use parser::{CacheStatement, Parsed, ParsedStatement, RegionFormat, Tier, Unparsed};
 pub use placeholders::with_values;
 pub use redacted::redacted;
-pub(crate) use rewrites::{Rewrites, call};
+pub(crate) use rewrites::Rewrites;
 pub(crate) use select_words::BY_NAME;
 pub use streamed::{StreamedCopy, streamed_copy};
 pub(crate) use text::{SqlText, StatementContext};

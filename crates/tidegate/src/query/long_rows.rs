@@ -27,6 +27,9 @@ use crate::task_context::copied_context;
 /// The part of a partition's memory that a batch of long rows may take.
 pub(super) const BATCH_SHARE: u64 = 16;
 
+/// A batch may always take so many bytes: one of few rows costs more than they do.
+const BATCH_BYTES_MIN: u64 = 1 << 20;
+
 /// Returns a state that plans with smaller batches what reads long rows; `None` where rows are short. Some nodes have
 /// the number of rows from the planner, others from the context in which they run.
 pub(super) fn state_for_small_batches(
@@ -77,6 +80,9 @@ fn rows_of_batches(
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
+    if longest == 0 {
+        return Ok(None);
+    }
     let limit = statement_limit(&TidegateOptions::of(config.options()), of_process as u64);
     let each = limit / config.target_partitions().max(1) as u64;
     let rows = batch_rows(each, longest);
@@ -85,6 +91,7 @@ fn rows_of_batches(
 
 /// Returns how many long rows a batch has, where a partition may take so many bytes.
 pub(super) fn batch_rows(partition_bytes: u64, row_bytes: u64) -> usize {
-    let rows = partition_bytes / BATCH_SHARE / row_bytes.max(1);
+    let bytes = (partition_bytes / BATCH_SHARE).max(BATCH_BYTES_MIN);
+    let rows = bytes / row_bytes.max(1);
     usize::try_from(rows.max(1)).unwrap_or(usize::MAX)
 }

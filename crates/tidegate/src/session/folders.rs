@@ -68,6 +68,14 @@ async fn of_folder(
     if endings.iter().all(is_looked_for) {
         return Ok(None);
     }
+    if endings.len() > 1 && is_json(&format) {
+        let message = format!(
+            "'{location}': the folder has JSON under several endings ({}), and columns are found of one: declare them, as \
+             in CREATE EXTERNAL TABLE t(a INT, …), or read the folder with read_json('{location}')",
+            endings.into_iter().collect::<Vec<_>>().join(", ")
+        );
+        return Err(Error::new(ErrorKind::NotSupported, message).into());
+    }
     if endings.len() > 1 && create.options.keys().any(|option| says_how(option)) {
         let message = format!(
             "'{location}': the folder has files that are compressed in several ways ({}), and files whose form is \
@@ -92,10 +100,14 @@ async fn of_folder(
 /// Returns how files of a format end.
 fn family(format: &str) -> &'static [&'static str] {
     match format {
-        "json" | "ndjson" | "jsonl" => &[".json", ".ndjson", ".jsonl"],
+        _ if is_json(format) => &[".json", ".ndjson", ".jsonl"],
         "tsv" => &[".tsv"],
         _ => &[".csv"],
     }
+}
+
+fn is_json(format: &str) -> bool {
+    ["json", "ndjson", "jsonl"].contains(&format)
 }
 
 /// Returns how the names of a folder's files of a format end, compressed ones' too.

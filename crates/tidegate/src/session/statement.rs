@@ -25,11 +25,11 @@ use super::prepared::{self, Prepared};
 use super::settings::{set_or_translate, set_variable, use_own_name};
 use super::{
     KernelReport, Session, altered, builder, by_name, cache, created, described, files, formats,
-    functions, hints, inserted, kernels, kill, letter_case, numbered, pivoted, plan_cache, readers,
-    scoped, spilling, summary,
+    functions, hints, inserted, kernels, kill, numbered, pivoted, plan_cache, readers, scoped,
+    spilling, summary,
 };
 use crate::clients::Client;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::options::TidegateOptions;
 use crate::query::{
     Asked, CachedStatement, CancelHandle, History, PlanSize, apart, begins, check_columns,
@@ -37,6 +37,7 @@ use crate::query::{
 };
 use crate::rewrite::bounded_values;
 use crate::rewrite::distinct_pairs::refuse_distinct_pairs;
+use crate::statements::letter_case::{CasedNames, tables, write_as_named};
 use crate::statements::{
     Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed, name_outputs,
     order_by_places, place_all, redacted, unplaced_all, visits,
@@ -45,6 +46,9 @@ use crate::stores::access::AllowedPaths;
 
 /// The share of a statement's memory that the literals of a batch's rows may take, 1 in so many.
 const LITERALS_SHARE: usize = 32;
+
+/// The most tables of a statement whose columns are looked up by their letters.
+const NAMED_TABLES_MAX: usize = 32;
 
 /// What a statement has become.
 enum Outcome {
@@ -200,8 +204,39 @@ impl Source {
             Ok(plan) => return Ok(plan),
             Err(error) => error,
         };
-        let planned = letter_case::plan(session, state, self, &error).await;
+        let planned = self.plan_as_named(session, state, &error).await;
         planned.unwrap_or(Err(error))
+    }
+
+    /// Plans a statement again that could not be planned, with the names of its columns as its tables have them; `None`
+    /// if it names none in other letters.
+    async fn plan_as_named(
+        &mut self,
+        session: &Session,
+        state: &SessionState,
+        error: &DataFusionError,
+    ) -> Option<Result<LogicalPlan, DataFusionError>> {
+        if Error::from_ref(error).kind() != ErrorKind::Sql {
+            return None;
+        }
+        let sql = Arc::clone(&self.sql);
+        let text = SqlText::new(&sql, &state.config_options().sql_parser).ok()?;
+        let mut parsed = self.parse(state, text.parse().ok()?.standard()?).ok()?;
+        let mut names = CasedNames::default();
+        for table in tables(&parsed.statement).into_iter().take(NAMED_TABLES_MAX) {
+            let select = format!("SELECT * FROM {table}");
+            // A table of WITH is none of the session's.
+            let Ok(table) = Box::pin(plan_text(session, state, &select)).await else {
+                continue;
+            };
+            for field in table.schema().fields() {
+                names.add(field.name());
+            }
+        }
+        if !write_as_named(&mut parsed.statement, &names) {
+            return None;
+        }
+        Some(Box::pin(plan_parsed(session, state, parsed)).await)
     }
 }
 

@@ -12,7 +12,7 @@ use sqlparser::ast::{
     Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use super::rewrites::call;
+use super::calls::call;
 use super::visits;
 
 /// Has each of the calls of a statement have a name of its own.

@@ -11,7 +11,7 @@ use sqlparser::ast::{
     FunctionArgExpr, FunctionArguments, Value,
 };
 
-use super::rewrites::call;
+use super::calls::call;
 use crate::functions::{forms, similar_to};
 
 /// The function that is an exclusive or of integers.

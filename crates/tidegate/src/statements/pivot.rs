@@ -18,8 +18,8 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
+use super::calls::call;
 use super::columns::calls::has_calls;
-use super::rewrites::call;
 use super::scope::{merged, selects};
 use super::using::folded;
 use super::visits;

@@ -14,8 +14,8 @@ use sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
+use super::calls::call;
 use super::output_names::output_name;
-use super::rewrites::call;
 use super::scope::{TableColumn, TableColumns, selects};
 use super::using::{constraint_of, folded, leaves_out, table_of};
 

@@ -18,25 +18,25 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
     self, AccessExpr, BinaryOperator, ColumnDef, ColumnOption, ColumnOptionDef,
-    ConstraintCharacteristics, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName,
-    ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Set, Subscript, TableConstraint,
-    TableFactor, TableWithJoins, UnaryOperator, Visit, VisitMut, VisitorMut,
+    ConstraintCharacteristics, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
+    SelectFlavor, SelectItem, Set, Subscript, TableConstraint, TableFactor, TableWithJoins,
+    UnaryOperator, Visit, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
+use super::calls::call;
 use super::visits::count_expressions;
 use super::windows::NamedWindows;
 use super::{
     arrows, asof, casts, distinct, exact_numbers, intervals, operators, pivot, shares, symmetric,
-    truths, unnested, using, visits,
+    truths, unnested, using, visits, zones,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
 use crate::functions::macros::Macro;
-use crate::functions::zones::{DEFAULT_ZONE, ZONE_SETTING};
 use crate::options::UncheckedConstraints;
 
 /// The most expressions that a call may have more than its text when it is written out.
@@ -419,7 +419,7 @@ impl VisitorMut for Visitor<'_> {
                 "name the rows in WHERE",
             ),
             ast::Statement::Set(set) => {
-                set_time_zone(set);
+                zones::set_time_zone(set);
                 let is_query = matches!(set, Set::SingleAssignment { values, .. }
                     if matches!(values.as_slice(), [Expr::Subquery(_)]));
                 refuse(
@@ -764,25 +764,6 @@ fn asks(characteristics: Option<ConstraintCharacteristics>) -> bool {
     characteristics.is_none_or(|given| given.enforced != Some(false))
 }
 
-/// Calls a function.
-pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
-    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: arguments.into_iter().map(argument).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
-}
-
 /// Writes `INTERVAL 3 DAYS` as `INTERVAL '3' DAYS`: the planner takes nothing else for the bound of a window.
 fn quote_number(interval: &mut ast::Interval) {
     if interval.leading_field.is_some()
@@ -806,27 +787,4 @@ fn deletion(truncate: &ast::Truncate) -> Option<ast::Statement> {
     let sql = format!("DELETE FROM {}", table.name);
     let parsed = is_plain.then(|| Parser::parse_sql(&GenericDialect {}, &sql));
     parsed?.ok()?.pop()
-}
-
-/// Has `SET TIME ZONE z`, which DataFusion knows only as `SET timezone = z`, set the session's zone.
-fn set_time_zone(set: &mut Set) {
-    let Set::SetTimeZone { value, .. } = set else {
-        return;
-    };
-    let is_default = matches!(value, Expr::Identifier(word) if word.quote_style.is_none()
-        && ["default", "local"].contains(&word.value.to_lowercase().as_str()));
-    let zone = match is_default {
-        true => {
-            let default = ast::Value::SingleQuotedString(DEFAULT_ZONE.into());
-            Expr::Value(default.with_empty_span())
-        }
-        false => value.clone(),
-    };
-    let parts = ZONE_SETTING.split('.').map(Ident::new).collect::<Vec<_>>();
-    *set = Set::SingleAssignment {
-        scope: None,
-        hivevar: false,
-        variable: ObjectName::from(parts),
-        values: vec![zone],
-    };
 }

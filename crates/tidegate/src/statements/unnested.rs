@@ -14,7 +14,7 @@ use sqlparser::ast::{
     TableAliasColumnDef, TableFactor, Value,
 };
 
-use super::rewrites::call;
+use super::calls::call;
 use super::visits::{change_expressions, read_expressions};
 use crate::error::{Error, ErrorKind};
 

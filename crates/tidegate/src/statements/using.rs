@@ -16,7 +16,7 @@ use sqlparser::ast::{
     SetExpr, TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
-use super::rewrites::call;
+use super::calls::call;
 use super::scope::{TableColumn, TableColumns, selects};
 use super::visits;
 
