@@ -37,6 +37,7 @@ pub(crate) mod moments;
 pub(crate) mod multiples;
 pub(crate) mod ordered_lists;
 pub(crate) mod percentile;
+mod plain;
 pub(crate) mod product;
 mod reduce;
 pub(crate) mod regexes;

@@ -48,7 +48,7 @@ use distinct_arguments::SplitDistinctArguments;
 use filtered_aggregates::guard_filtered_aggregates;
 use grouping_sets::hide_grouping_set_claims;
 use intervals::distrust_intervals;
-use lateral_lists::UnnestBesideRows;
+use lateral_lists::unnest_beside_rows;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
 use null_safe_joins::{Kept, has_null_safe_join, is_null_safe_join};
 use predicate_subqueries::count_subqueries;
@@ -71,7 +71,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let guard = PlanRule("guard_filtered_aggregates", guard_filtered_aggregates);
     let join = PlanRule("join_dependent_subqueries", join_dependent_subqueries);
     let mut builder = builder
-        .with_analyzer_rule(Arc::new(UnnestBesideRows))
+        .with_analyzer_rule(Arc::new(PlanRule("unnest_beside_rows", unnest_beside_rows)))
         .with_analyzer_rule(Arc::new(PlanRule("bound_values", bound_values)))
         .with_analyzer_rule(Arc::new(PlanRule("separate_lists", separate_lists)))
         .with_analyzer_rule(Arc::new(guard))

@@ -56,6 +56,7 @@ use crate::windows::host_windows;
 
 mod alone;
 mod computed;
+mod first_rows;
 mod gathered;
 mod halves;
 mod noted;
@@ -63,6 +64,7 @@ mod ordered;
 mod replay;
 mod scans;
 
+use first_rows::parts_in_order;
 use gathered::gathered_groups;
 use halves::Halves;
 use noted::noted_keys;
@@ -93,6 +95,7 @@ impl PhysicalOptimizerRule for PlacePipelines {
         let memory_limit = self.runtime.admission().limits().expected_bytes_max;
         let cache = HostCache::of(&self.runtime);
         let fills = fills_host_tier(&cache, &options, memory_limit);
+        let plan = NodeRule("parts_in_order", parts_in_order).optimize(plan, config)?;
         let plan = map_scans(&plan, &computed::without_expressions)?;
         let plan = map_scans(&plan, &|scan| {
             let guarded = guarded_scan(scan, options.max_page_size);

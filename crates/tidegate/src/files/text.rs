@@ -42,6 +42,7 @@ use tidegate_readers::json::GivenJson;
 use found::Files;
 use source::TextSource;
 
+pub(crate) use bytes::COMPRESSIONS;
 pub(crate) use columns::merged;
 pub(crate) use declared::DeclaredSource;
 pub(crate) use described::{TextDescription, is_cuttable};

@@ -1,66 +1,35 @@
 //! `strip_accents(s)`: a string without the marks above and below its letters, as in DuckDB: `café` becomes `cafe`.
 //!
-//! Letters of the Latin, Greek and Cyrillic scripts lose the marks that Unicode takes apart from them, and marks that are
-//! characters of their own are left out. A letter that is one whole stays: `ø`, `ß`, `ł`. NULL of NULL.
+//! Letters are taken apart as Unicode does (NFD), lose their combining diacritical marks, and are put together again (NFC).
+//! A letter that is one whole stays: `ø`, `ß`, `ł`; so do marks that belong to one script. NULL of NULL.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, StringViewBuilder};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
+
+use super::plain::{self, Parts};
 
 /// Returns the function.
 pub(crate) fn function() -> ScalarUDF {
-    let description = "Leaves the accents of letters out.";
-    let syntax = "strip_accents(s)";
-    ScalarUDF::from(StripAccents {
-        signature: Signature::user_defined(Volatility::Immutable),
-        documentation: Documentation::builder(DOC_SECTION_STRING, description, syntax).build(),
-    })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct StripAccents {
-    signature: Signature,
-    documentation: Documentation,
-}
-
-impl ScalarUDFImpl for StripAccents {
-    fn name(&self) -> &str {
-        "strip_accents"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
+    plain::function(Parts {
+        names: &["strip_accents"],
+        section: DOC_SECTION_STRING,
+        description: "Leaves the accents of letters out.",
+        syntax: "strip_accents(s)",
+        takes: |given| match given {
             [DataType::Dictionary(_, values)] if values.is_string() => Ok(vec![DataType::Utf8View]),
             [given] if given.is_string() || given.is_null() => Ok(vec![DataType::Utf8View]),
             _ => plan_err!("strip_accents takes a string"),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8View)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(all_stripped, Vec::new())(&args.args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
-    }
+        },
+        returns: |_| DataType::Utf8View,
+        computes: all_stripped,
+    })
 }
 
 fn all_stripped(given: &[ArrayRef]) -> Result<ArrayRef> {
@@ -82,15 +51,14 @@ fn all_stripped(given: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn stripped(text: &str) -> String {
-    let letters = text.chars().filter(|c| !is_mark(*c));
-    let letters = letters.map(|c| match c.is_ascii() {
-        true => c,
-        false => LETTERS_OF.get(&c).copied().unwrap_or(c),
-    });
-    letters.collect()
+    let taken_apart = DecomposingNormalizerBorrowed::new_nfd();
+    let put_together = ComposingNormalizerBorrowed::new_nfc();
+    let letters = taken_apart.normalize_iter(text.chars());
+    let letters = letters.filter(|c| !is_mark(*c));
+    put_together.normalize_iter(letters).collect()
 }
 
-/// Tells the marks that combine with the letter before them.
+/// Tells the marks that combine with the letter before them, of no script alone.
 fn is_mark(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36f}'
@@ -99,127 +67,6 @@ fn is_mark(c: char) -> bool {
         | '\u{20d0}'..='\u{20ff}'
         | '\u{fe20}'..='\u{fe2f}')
 }
-
-/// The letter of each letter with marks.
-static LETTERS_OF: LazyLock<HashMap<char, char>> = LazyLock::new(|| {
-    let rows = WITH_MARKS.iter();
-    let pairs =
-        rows.flat_map(|(letter, marked)| marked.chars().map(move |marked| (marked, *letter)));
-    pairs.collect()
-});
-
-/// Letters, and all that are one of them with marks, as Unicode decomposes them.
-#[rustfmt::skip]
-const WITH_MARKS: &[(char, &str)] = &[
-    ('A', "ÀÁÂÃÄÅĀĂĄǍǞǠǺȀȂȦḀẠẢẤẦẨẪẬẮẰẲẴẶ"),
-    ('B', "ḂḄḆ"),
-    ('C', "ÇĆĈĊČḈ"),
-    ('D', "ĎḊḌḎḐḒ"),
-    ('E', "ÈÉÊËĒĔĖĘĚȄȆȨḔḖḘḚḜẸẺẼẾỀỂỄỆ"),
-    ('F', "Ḟ"),
-    ('G', "ĜĞĠĢǦǴḠ"),
-    ('H', "ĤȞḢḤḦḨḪ"),
-    ('I', "ÌÍÎÏĨĪĬĮİǏȈȊḬḮỈỊ"),
-    ('J', "Ĵ"),
-    ('K', "ĶǨḰḲḴ"),
-    ('L', "ĹĻĽḶḸḺḼ"),
-    ('M', "ḾṀṂ"),
-    ('N', "ÑŃŅŇǸṄṆṈṊ"),
-    ('O', "ÒÓÔÕÖŌŎŐƠǑǪǬȌȎȪȬȮȰṌṎṐṒỌỎỐỒỔỖỘỚỜỞỠỢ"),
-    ('P', "ṔṖ"),
-    ('R', "ŔŖŘȐȒṘṚṜṞ"),
-    ('S', "ŚŜŞŠȘṠṢṤṦṨ"),
-    ('T', "ŢŤȚṪṬṮṰ"),
-    ('U', "ÙÚÛÜŨŪŬŮŰŲƯǓǕǗǙǛȔȖṲṴṶṸṺỤỦỨỪỬỮỰ"),
-    ('V', "ṼṾ"),
-    ('W', "ŴẀẂẄẆẈ"),
-    ('X', "ẊẌ"),
-    ('Y', "ÝŶŸȲẎỲỴỶỸ"),
-    ('Z', "ŹŻŽẐẒẔ"),
-    ('a', "àáâãäåāăąǎǟǡǻȁȃȧḁạảấầẩẫậắằẳẵặ"),
-    ('b', "ḃḅḇ"),
-    ('c', "çćĉċčḉ"),
-    ('d', "ďḋḍḏḑḓ"),
-    ('e', "èéêëēĕėęěȅȇȩḕḗḙḛḝẹẻẽếềểễệ"),
-    ('f', "ḟ"),
-    ('g', "ĝğġģǧǵḡ"),
-    ('h', "ĥȟḣḥḧḩḫẖ"),
-    ('i', "ìíîïĩīĭįǐȉȋḭḯỉị"),
-    ('j', "ĵǰ"),
-    ('k', "ķǩḱḳḵ"),
-    ('l', "ĺļľḷḹḻḽ"),
-    ('m', "ḿṁṃ"),
-    ('n', "ñńņňǹṅṇṉṋ"),
-    ('o', "òóôõöōŏőơǒǫǭȍȏȫȭȯȱṍṏṑṓọỏốồổỗộớờởỡợ"),
-    ('p', "ṕṗ"),
-    ('r', "ŕŗřȑȓṙṛṝṟ"),
-    ('s', "śŝşšșṡṣṥṧṩ"),
-    ('t', "ţťțṫṭṯṱẗ"),
-    ('u', "ùúûüũūŭůűųưǔǖǘǚǜȕȗṳṵṷṹṻụủứừửữự"),
-    ('v', "ṽṿ"),
-    ('w', "ŵẁẃẅẇẉẘ"),
-    ('x', "ẋẍ"),
-    ('y', "ýÿŷȳẏẙỳỵỷỹ"),
-    ('z', "źżžẑẓẕ"),
-    ('Æ', "ǢǼ"),
-    ('Ø', "Ǿ"),
-    ('æ', "ǣǽ"),
-    ('ø', "ǿ"),
-    ('ſ', "ẛ"),
-    ('Ʒ', "Ǯ"),
-    ('ʒ', "ǯ"),
-    ('Α', "ΆἈἉἊἋἌἍἎἏᾈᾉᾊᾋᾌᾍᾎᾏᾸᾹᾺΆᾼ"),
-    ('Ε', "ΈἘἙἚἛἜἝῈΈ"),
-    ('Η', "ΉἨἩἪἫἬἭἮἯᾘᾙᾚᾛᾜᾝᾞᾟῊΉῌ"),
-    ('Ι', "ΊΪἸἹἺἻἼἽἾἿῘῙῚΊ"),
-    ('Ο', "ΌὈὉὊὋὌὍῸΌ"),
-    ('Ρ', "Ῥ"),
-    ('Υ', "ΎΫὙὛὝὟῨῩῪΎ"),
-    ('Ω', "ΏὨὩὪὫὬὭὮὯᾨᾩᾪᾫᾬᾭᾮᾯῺΏῼ"),
-    ('α', "άἀἁἂἃἄἅἆἇὰάᾀᾁᾂᾃᾄᾅᾆᾇᾰᾱᾲᾳᾴᾶᾷ"),
-    ('ε', "έἐἑἒἓἔἕὲέ"),
-    ('η', "ήἠἡἢἣἤἥἦἧὴήᾐᾑᾒᾓᾔᾕᾖᾗῂῃῄῆῇ"),
-    ('ι', "ΐίϊἰἱἲἳἴἵἶἷὶίῐῑῒΐῖῗ"),
-    ('ο', "όὀὁὂὃὄὅὸό"),
-    ('ρ', "ῤῥ"),
-    ('υ', "ΰϋύὐὑὒὓὔὕὖὗὺύῠῡῢΰῦῧ"),
-    ('ω', "ώὠὡὢὣὤὥὦὧὼώᾠᾡᾢᾣᾤᾥᾦᾧῲῳῴῶῷ"),
-    ('ϒ', "ϓϔ"),
-    ('І', "Ї"),
-    ('А', "ӐӒ"),
-    ('Г', "Ѓ"),
-    ('Е', "ЀЁӖ"),
-    ('Ж', "ӁӜ"),
-    ('З', "Ӟ"),
-    ('И', "ЍЙӢӤ"),
-    ('К', "Ќ"),
-    ('О', "Ӧ"),
-    ('У', "ЎӮӰӲ"),
-    ('Ч', "Ӵ"),
-    ('Ы', "Ӹ"),
-    ('Э', "Ӭ"),
-    ('а', "ӑӓ"),
-    ('г', "ѓ"),
-    ('е', "ѐёӗ"),
-    ('ж', "ӂӝ"),
-    ('з', "ӟ"),
-    ('и', "йѝӣӥ"),
-    ('к', "ќ"),
-    ('о', "ӧ"),
-    ('у', "ўӯӱӳ"),
-    ('ч', "ӵ"),
-    ('ы', "ӹ"),
-    ('э', "ӭ"),
-    ('і', "ї"),
-    ('Ѵ', "Ѷ"),
-    ('ѵ', "ѷ"),
-    ('Ә', "Ӛ"),
-    ('ә', "ӛ"),
-    ('Ө', "Ӫ"),
-    ('ө', "ӫ"),
-    ('᾿', "῍῎῏"),
-    ('῾', "῝῞῟"),
-];
 
 #[cfg(test)]
 mod tests {
@@ -235,7 +82,7 @@ mod tests {
             ("Ελλάδα", "Ελλαδα"),
             ("ёлка й", "елка и"),
             ("smørrebrød, łódź", "smørrebrød, łodz"),
-            ("日本語 한국", "日本語 한국"),
+            ("日本語 が 한국 हिन्दी", "日本語 が 한국 हिन्दी"),
             ("", ""),
         ] {
             assert_eq!(stripped(text), expect);

@@ -13,66 +13,35 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{exec_datafusion_err, exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+
+use super::plain::{self, Parts};
 
 const MICROSECONDS_OF_DAY: i64 = 86_400_000_000;
 
 /// Returns the function.
 pub(crate) fn function() -> ScalarUDF {
-    let description = "Returns the years, months, days and time between two timestamps.";
-    ScalarUDF::from(Age {
-        signature: Signature::user_defined(Volatility::Immutable),
-        documentation: Documentation::builder(DOC_SECTION_DATETIME, description, "age(a, b)")
-            .build(),
+    plain::function(Parts {
+        names: &["age"],
+        section: DOC_SECTION_DATETIME,
+        description: "Returns the years, months, days and time between two timestamps.",
+        syntax: "age(a, b)",
+        takes: |given| match given.len() == 2 && given.iter().all(is_time) {
+            true => Ok(vec![DataType::Timestamp(TimeUnit::Microsecond, None); 2]),
+            false => plan_err!("age takes one or two timestamps or dates: age(a, b), or age(a)"),
+        },
+        returns: |_| DataType::Interval(IntervalUnit::MonthDayNano),
+        computes: ages,
     })
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Age {
-    signature: Signature,
-    documentation: Documentation,
-}
-
-impl ScalarUDFImpl for Age {
-    fn name(&self) -> &str {
-        "age"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let is_time = |given: &DataType| {
-            given.is_string()
-                || given.is_null()
-                || matches!(
-                    given,
-                    DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)
-                )
-        };
-        match given.len() == 2 && given.iter().all(is_time) {
-            true => Ok(vec![DataType::Timestamp(TimeUnit::Microsecond, None); 2]),
-            false => plan_err!("age takes one or two timestamps or dates: age(a, b), or age(a)"),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(ages, Vec::new())(&args.args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
-    }
+fn is_time(given: &DataType) -> bool {
+    let is_time = matches!(
+        given,
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)
+    );
+    is_time || given.is_string() || given.is_null()
 }
 
 fn ages(given: &[ArrayRef]) -> Result<ArrayRef> {

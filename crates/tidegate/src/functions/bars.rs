@@ -10,12 +10,10 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+
+use super::plain::{self, Parts};
 
 const WIDTH: f64 = 80.0;
 const WIDTH_MAX: f64 = 1000.0;
@@ -26,48 +24,21 @@ const BLOCK: char = '█';
 
 /// Returns the function.
 pub(crate) fn function() -> ScalarUDF {
-    let description = "Draws a bar whose length tells where a number is between two others.";
-    let syntax = "bar(x, min, max[, width])";
-    ScalarUDF::from(Bar {
-        signature: Signature::user_defined(Volatility::Immutable),
-        documentation: Documentation::builder(DOC_SECTION_STRING, description, syntax).build(),
+    plain::function(Parts {
+        names: &["bar"],
+        section: DOC_SECTION_STRING,
+        description: "Draws a bar whose length tells where a number is between two others.",
+        syntax: "bar(x, min, max[, width])",
+        takes: |given| {
+            let is_number = |given: &DataType| given.is_numeric() || given.is_null();
+            match matches!(given.len(), 3 | 4) && given.iter().all(is_number) {
+                true => Ok(vec![DataType::Float64; given.len()]),
+                false => plan_err!("bar takes three or four numbers: bar(x, min, max, width)"),
+            }
+        },
+        returns: |_| DataType::Utf8,
+        computes: bars,
     })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Bar {
-    signature: Signature,
-    documentation: Documentation,
-}
-
-impl ScalarUDFImpl for Bar {
-    fn name(&self) -> &str {
-        "bar"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let is_number = |given: &DataType| given.is_numeric() || given.is_null();
-        match matches!(given.len(), 3 | 4) && given.iter().all(is_number) {
-            true => Ok(vec![DataType::Float64; given.len()]),
-            false => plan_err!("bar takes three or four numbers: bar(x, min, max, width)"),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(bars, Vec::new())(&args.args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
-    }
 }
 
 fn bars(given: &[ArrayRef]) -> Result<ArrayRef> {
@@ -98,7 +69,7 @@ fn bars(given: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn bar(value: f64, low: f64, high: f64, width: f64) -> String {
-    // Halves, so that the difference of large numbers is finite.
+    // Half of each number, so that the difference of large ones is finite.
     let share = match value >= high && value > low {
         true => 1.0,
         false => (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0),

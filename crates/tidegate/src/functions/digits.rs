@@ -11,12 +11,10 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuil
 use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+
+use super::plain::{self, Parts};
 
 use crate::error::{Error, ErrorKind};
 
@@ -25,10 +23,28 @@ const ARRAY_BYTES_MAX: usize = i32::MAX as usize;
 
 /// Returns the functions.
 pub(crate) fn functions() -> [ScalarUDF; 2] {
-    [Base::Sixteen, Base::Two].map(|base| Digits::new(base).into())
+    let hex = Parts {
+        names: &["hex"],
+        section: DOC_SECTION_STRING,
+        description: "Writes an integer, or the bytes of a string or a blob, in base 16.",
+        syntax: "hex(x)",
+        takes: |given| Base::Sixteen.takes(given),
+        returns: |_| DataType::Utf8,
+        computes: |given| written(Base::Sixteen, given),
+    };
+    let bin = Parts {
+        names: &["bin", "to_binary"],
+        section: DOC_SECTION_STRING,
+        description: "Writes an integer, or the bytes of a string or a blob, in base 2.",
+        syntax: "bin(x)",
+        takes: |given| Base::Two.takes(given),
+        returns: |_| DataType::Utf8,
+        computes: |given| written(Base::Two, given),
+    };
+    [hex, bin].map(plain::function)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 enum Base {
     Two,
     Sixteen,
@@ -39,6 +55,16 @@ impl Base {
         match self {
             Self::Two => "bin",
             Self::Sixteen => "hex",
+        }
+    }
+
+    fn takes(self, given: &[DataType]) -> Result<Vec<DataType>> {
+        match given {
+            [DataType::Dictionary(_, values)] if values.is_string() => Ok(vec![DataType::Binary]),
+            [given] if given.is_string() || given.is_binary() => Ok(vec![DataType::Binary]),
+            [given] if given.is_signed_integer() || given.is_null() => Ok(vec![DataType::Int64]),
+            [given] if given.is_unsigned_integer() => Ok(vec![DataType::UInt64]),
+            _ => plan_err!("{} takes an integer, a string or a blob", self.name()),
         }
     }
 
@@ -66,74 +92,6 @@ impl Base {
             };
         }
         digits
-    }
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Digits {
-    base: Base,
-    aliases: Vec<String>,
-    signature: Signature,
-    documentation: Documentation,
-}
-
-impl Digits {
-    fn new(base: Base) -> Self {
-        let (description, syntax, aliases) = match base {
-            Base::Two => (
-                "Writes an integer, or the bytes of a string or a blob, in base 2.",
-                "bin(x)",
-                vec!["to_binary".to_string()],
-            ),
-            Base::Sixteen => (
-                "Writes an integer, or the bytes of a string or a blob, in base 16.",
-                "hex(x)",
-                Vec::new(),
-            ),
-        };
-        Self {
-            base,
-            aliases,
-            signature: Signature::user_defined(Volatility::Immutable),
-            documentation: Documentation::builder(DOC_SECTION_STRING, description, syntax).build(),
-        }
-    }
-}
-
-impl ScalarUDFImpl for Digits {
-    fn name(&self) -> &str {
-        self.base.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        &self.aliases
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
-            [DataType::Dictionary(_, values)] if values.is_string() => Ok(vec![DataType::Binary]),
-            [given] if given.is_string() || given.is_binary() => Ok(vec![DataType::Binary]),
-            [given] if given.is_signed_integer() || given.is_null() => Ok(vec![DataType::Int64]),
-            [given] if given.is_unsigned_integer() => Ok(vec![DataType::UInt64]),
-            _ => plan_err!("{} takes an integer, a string or a blob", self.name()),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let base = self.base;
-        make_scalar_function(move |given| written(base, given), Vec::new())(&args.args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `hash(x, …)`: a number of 64 bits that is the same for the same values, in each process and version.
 //!
-//! It is FNV-1a over what the values are, with its bits mixed in the end. Equal integers of any width have the same hash, and
+//! It is XXH64 over what the values are. Equal integers of any width have the same hash, and
 //! so have equal numbers in floating point; of other types than numbers, strings, blobs and booleans it is that of the value's
 //! text. NULL has a hash too. The values differ from those of DuckDB's function of that name, and are no use against an attacker.
 
@@ -11,59 +11,26 @@ use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type}
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::plan_err;
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_HASHING;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use twox_hash::XxHash64;
 
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+use super::plain::{self, Parts};
 
 /// Returns the function.
 pub(crate) fn function() -> ScalarUDF {
-    let description = "Returns a number of 64 bits that is the same for the same values.";
-    let syntax = "hash(x[, ..., x_n])";
-    ScalarUDF::from(Hash64 {
-        signature: Signature::user_defined(Volatility::Immutable),
-        documentation: Documentation::builder(DOC_SECTION_HASHING, description, syntax).build(),
-    })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Hash64 {
-    signature: Signature,
-    documentation: Documentation,
-}
-
-impl ScalarUDFImpl for Hash64 {
-    fn name(&self) -> &str {
-        "hash"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given.is_empty() {
+    plain::function(Parts {
+        names: &["hash"],
+        section: DOC_SECTION_HASHING,
+        description: "Returns a number of 64 bits that is the same for the same values.",
+        syntax: "hash(x[, ..., x_n])",
+        takes: |given| match given.is_empty() {
             true => plan_err!("hash takes one value or more"),
             false => Ok(given.iter().map(widest).collect()),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::UInt64)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(hashes, Vec::new())(&args.args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
-    }
+        },
+        returns: |_| DataType::UInt64,
+        computes: hashes,
+    })
 }
 
 /// Returns the type as which values of a type are hashed.
@@ -81,12 +48,11 @@ fn widest(given: &DataType) -> DataType {
 
 fn hashes(given: &[ArrayRef]) -> Result<ArrayRef> {
     let num_rows = given.first().map_or(0, |array| array.len());
-    let mut states = vec![FNV_OFFSET; num_rows];
+    let mut states = vec![0; num_rows];
     for array in given {
         add(&mut states, array)?;
     }
-    let hashes = states.into_iter().map(mixed);
-    Ok(Arc::new(UInt64Array::from_iter_values(hashes)))
+    Ok(Arc::new(UInt64Array::from(states)))
 }
 
 /// Adds a value of each row to its state.
@@ -166,20 +132,9 @@ fn one_of_each(number: f64) -> f64 {
     }
 }
 
-/// Adds bytes of a kind, which end where they do.
+/// Adds bytes of a kind: what the values before have become is the seed.
 fn write(state: &mut u64, kind: u8, bytes: &[u8]) {
-    let length = (bytes.len() as u64).to_le_bytes();
-    for byte in std::iter::once(&kind).chain(bytes).chain(&length) {
-        *state = (*state ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
-    }
-}
-
-/// Lets each bit depend on all others, as MurmurHash3 ends.
-fn mixed(state: u64) -> u64 {
-    let mut bits = state;
-    bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    bits = (bits ^ (bits >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    bits ^ (bits >> 33)
+    *state = XxHash64::oneshot(state.wrapping_add(kind.into()), bytes);
 }
 
 #[cfg(test)]

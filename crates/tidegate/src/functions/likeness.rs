@@ -10,117 +10,59 @@ use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+
+use super::plain::{self, Parts};
 
 /// Returns the functions.
 pub(crate) fn functions() -> [ScalarUDF; 2] {
-    [Kind::Hamming, Kind::Jaccard].map(|kind| Likeness::new(kind).into())
+    let hamming = Parts {
+        names: &["hamming", "mismatches"],
+        section: DOC_SECTION_STRING,
+        description: "Counts the places at which two strings of one length have different characters.",
+        syntax: "hamming(a, b)",
+        takes: |given| two_strings("hamming", given),
+        returns: |_| DataType::Int64,
+        computes: |given| {
+            let counts = pairs(given)?.map(|pair| pair.map(hamming).transpose());
+            Ok(Arc::new(counts.collect::<Result<Int64Array>>()?))
+        },
+    };
+    let jaccard = Parts {
+        names: &["jaccard"],
+        section: DOC_SECTION_STRING,
+        description: "Returns the share of the characters of two strings that both have.",
+        syntax: "jaccard(a, b)",
+        takes: |given| two_strings("jaccard", given),
+        returns: |_| DataType::Float64,
+        computes: |given| {
+            let shares = pairs(given)?.map(|pair| pair.map(jaccard).transpose());
+            Ok(Arc::new(shares.collect::<Result<Float64Array>>()?))
+        },
+    };
+    [hamming, jaccard].map(plain::function)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
-    Hamming,
-    Jaccard,
-}
-
-/// A function of two strings.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Likeness {
-    kind: Kind,
-    aliases: Vec<String>,
-    signature: Signature,
-    documentation: Documentation,
-}
-
-impl Likeness {
-    fn new(kind: Kind) -> Self {
-        let (description, syntax, aliases) = match kind {
-            Kind::Hamming => (
-                "Counts the places at which two strings of one length have different characters.",
-                "hamming(a, b)",
-                vec!["mismatches".to_string()],
-            ),
-            Kind::Jaccard => (
-                "Returns the share of the characters of two strings that both have.",
-                "jaccard(a, b)",
-                Vec::new(),
-            ),
-        };
-        Self {
-            kind,
-            aliases,
-            signature: Signature::user_defined(Volatility::Immutable),
-            documentation: Documentation::builder(DOC_SECTION_STRING, description, syntax).build(),
-        }
+fn two_strings(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
+    let is_text = |given: &DataType| match given {
+        DataType::Dictionary(_, values) => values.is_string(),
+        given => given.is_string() || given.is_null(),
+    };
+    match given.len() == 2 && given.iter().all(is_text) {
+        true => Ok(vec![DataType::Utf8View; 2]),
+        false => plan_err!("{name} takes two strings: {name}(a, b)"),
     }
 }
 
-impl ScalarUDFImpl for Likeness {
-    fn name(&self) -> &str {
-        match self.kind {
-            Kind::Hamming => "hamming",
-            Kind::Jaccard => "jaccard",
-        }
-    }
-
-    fn aliases(&self) -> &[String] {
-        &self.aliases
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let is_text = |given: &DataType| match given {
-            DataType::Dictionary(_, values) => values.is_string(),
-            given => given.is_string() || given.is_null(),
-        };
-        match given.len() == 2 && given.iter().all(is_text) {
-            true => Ok(vec![DataType::Utf8View; 2]),
-            false => plan_err!("{0} takes two strings: {0}(a, b)", self.name()),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(match self.kind {
-            Kind::Hamming => DataType::Int64,
-            Kind::Jaccard => DataType::Float64,
-        })
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let kind = self.kind;
-        make_scalar_function(move |given| compared(kind, given), Vec::new())(&args.args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
-    }
-}
-
-fn compared(kind: Kind, given: &[ArrayRef]) -> Result<ArrayRef> {
+/// Returns the strings of each row that has two.
+fn pairs(given: &[ArrayRef]) -> Result<impl Iterator<Item = Option<(&str, &str)>>> {
     let [left, right] = given else {
         return exec_err!("two strings are compared");
     };
     let (left, right) = (left.as_string_view(), right.as_string_view());
     let pairs = left.iter().zip(right.iter());
-    let pairs = pairs.map(|(left, right)| left.zip(right));
-    Ok(match kind {
-        Kind::Hamming => {
-            let counts = pairs.map(|pair| pair.map(hamming).transpose());
-            Arc::new(counts.collect::<Result<Int64Array>>()?)
-        }
-        Kind::Jaccard => {
-            let shares = pairs.map(|pair| pair.map(jaccard).transpose());
-            Arc::new(shares.collect::<Result<Float64Array>>()?)
-        }
-    })
+    Ok(pairs.map(|(left, right)| left.zip(right)))
 }
 
 fn hamming((left, right): (&str, &str)) -> Result<i64> {

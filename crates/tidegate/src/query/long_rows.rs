@@ -42,10 +42,10 @@ pub(super) fn state_for_small_batches(
     };
     let state = session.as_any().downcast_ref::<SessionState>();
     Ok(state.map(|state| {
-        let config = state.config().clone().with_batch_size(rows);
-        SessionStateBuilder::new_from_existing(state.clone())
-            .with_config(config)
-            .build()
+        let mut builder = SessionStateBuilder::new_from_existing(state.clone());
+        // The builder's own config, in which the catalogs stay those of the session.
+        let config = builder.config().take().unwrap_or_default();
+        builder.with_config(config.with_batch_size(rows)).build()
     }))
 }
 

@@ -14,27 +14,17 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
     EmptyRelation, Expr, Filter, Join, JoinType, LogicalPlan, Projection, Unnest,
 };
-use datafusion::optimizer::AnalyzerRule;
 
 /// Computes such subqueries beside the rows whose columns they read.
-#[derive(Debug)]
-pub(super) struct UnnestBesideRows;
-
-impl AnalyzerRule for UnnestBesideRows {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let rewrite = |node| match &node {
-            LogicalPlan::Join(join) => Ok(match computed(join) {
-                Some(computed) => Transformed::yes(computed),
-                None => Transformed::no(node),
-            }),
-            _ => Ok(Transformed::no(node)),
-        };
-        plan.transform_up_with_subqueries(rewrite).data()
-    }
-
-    fn name(&self) -> &str {
-        "unnest_beside_rows"
-    }
+pub(super) fn unnest_beside_rows(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    let rewrite = |node| match &node {
+        LogicalPlan::Join(join) => Ok(match computed(join) {
+            Some(computed) => Transformed::yes(computed),
+            None => Transformed::no(node),
+        }),
+        _ => Ok(Transformed::no(node)),
+    };
+    plan.transform_up_with_subqueries(rewrite).data()
 }
 
 /// Returns what computes the right side of a join on the rows of the left one; `None` for a join of another kind.
@@ -105,6 +95,13 @@ impl Beside<'_> {
                 if projection.expr.iter().any(has_subquery) {
                     return Ok(None);
                 }
+                // A row that stays without an element has NULL there, whatever would be computed of it.
+                if self.keeps_rows
+                    && projection.input.exists(is_unnest)?
+                    && !projection.expr.iter().all(is_column)
+                {
+                    return Ok(None);
+                }
                 let fields = projection.schema.fields().iter();
                 let own = projection.expr.iter().zip(fields).map(|(expr, field)| {
                     let expr = strip_outer_reference(expr.clone()).unalias();
@@ -160,6 +157,19 @@ impl Beside<'_> {
             .map(|(qualifier, field)| Expr::Column(Column::new(qualifier.cloned(), field.name())));
         let exprs = columns.chain(others).collect();
         Projection::try_new(exprs, Arc::new(input)).map(LogicalPlan::Projection)
+    }
+}
+
+fn is_unnest(plan: &LogicalPlan) -> Result<bool> {
+    Ok(matches!(plan, LogicalPlan::Unnest(_)))
+}
+
+/// Returns whether an expression is a column, under whatever name.
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_column(&alias.expr),
+        Expr::Column(_) => true,
+        _ => false,
     }
 }
 

@@ -21,15 +21,7 @@ use super::folders::TextFolders;
 use crate::error::{Error, ErrorKind};
 use crate::files::format::CheckedFactory;
 use crate::files::ipc::IpcFormat;
-use crate::files::text::{Kind, TextFactory};
-
-/// Endings of compressed files, and what each is compressed by.
-const COMPRESSIONS: [(&str, &str); 4] = [
-    ("gz", "gzip"),
-    ("zst", "zstd"),
-    ("bz2", "bzip2"),
-    ("xz", "xz"),
-];
+use crate::files::text::{COMPRESSIONS, Kind, TextFactory};
 
 /// Formats that are compressed as a whole.
 const COMPRESSED: [&str; 5] = ["csv", "tsv", "json", "ndjson", "jsonl"];
@@ -148,14 +140,14 @@ impl FileFormatFactory for Avro {
 /// Returns by what the name of a file says that it is compressed.
 pub(super) fn compression_of(name: &str) -> Option<&'static str> {
     let (_, last) = name.rsplit_once('.')?;
-    let known = COMPRESSIONS.iter().find(|(ending, _)| *ending == last);
-    known.map(|(_, compression)| *compression)
+    let known = COMPRESSIONS.iter().find(|(ending, ..)| *ending == last);
+    known.map(|(_, compression, _)| *compression)
 }
 
 /// Tells whether a file's ending says that it is compressed.
 pub(super) fn is_compression(ending: &str) -> bool {
     let ending = ending.to_ascii_lowercase();
-    COMPRESSIONS.iter().any(|(known, _)| *known == ending)
+    COMPRESSIONS.iter().any(|(known, ..)| *known == ending)
 }
 
 /// Has `COPY … TO 't.csv.gz'` compress what its name says, and a table of such a file whose columns are declared, which
@@ -187,7 +179,7 @@ pub(super) fn compress_by_name(statement: &mut Statement) {
 fn by_name(path: &str, stored_as: Option<&str>) -> Option<(String, &'static str)> {
     let mut endings = path.rsplit('.').map(str::to_ascii_lowercase);
     let (last, format) = (endings.next()?, endings.next()?);
-    let (_, compression) = COMPRESSIONS.iter().find(|(ending, _)| *ending == last)?;
+    let (_, compression, _) = COMPRESSIONS.iter().find(|(ending, ..)| *ending == last)?;
     let stored_as = stored_as.unwrap_or(&format).to_ascii_lowercase();
     let is_text = COMPRESSED.contains(&stored_as.as_str());
     is_text.then_some((format, *compression))

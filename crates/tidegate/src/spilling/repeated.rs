@@ -27,7 +27,7 @@ use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{Stream, StreamExt, stream};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, causes};
 use crate::node_rule::Replaced;
 use crate::unary::{StreamOperator, streamed};
 
@@ -93,14 +93,7 @@ pub(crate) struct LongRows {
 impl LongRows {
     /// Finds it among the causes of an error.
     pub(crate) fn of(error: &DataFusionError) -> Option<&Self> {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-        while let Some(error) = cause {
-            if let Some(found) = error.downcast_ref::<Self>() {
-                return Some(found);
-            }
-            cause = error.source();
-        }
-        None
+        causes(error).find_map(|cause| cause.downcast_ref())
     }
 }
 

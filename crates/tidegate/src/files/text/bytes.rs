@@ -27,12 +27,12 @@ const READ_BYTES: usize = 512 << 10;
 /// The bytes of a file in buffers.
 pub(super) type Buffers = BoxStream<'static, Result<Bytes>>;
 
-/// Endings of compressed files.
-const COMPRESSIONS: [(&str, FileCompressionType); 4] = [
-    (".gz", FileCompressionType::GZIP),
-    (".zst", FileCompressionType::ZSTD),
-    (".bz2", FileCompressionType::BZIP2),
-    (".xz", FileCompressionType::XZ),
+/// Endings of compressed files, what OPTIONS call each compression, and DataFusion's value of it.
+pub(crate) const COMPRESSIONS: [(&str, &str, FileCompressionType); 4] = [
+    ("gz", "gzip", FileCompressionType::GZIP),
+    ("zst", "zstd", FileCompressionType::ZSTD),
+    ("bz2", "bzip2", FileCompressionType::BZIP2),
+    ("xz", "xz", FileCompressionType::XZ),
 ];
 
 /// Returns how a file is compressed: as was said, or as its name ends.
@@ -44,10 +44,10 @@ pub(super) fn compression_of(
         return said;
     }
     let name = file.location.as_ref();
-    let known = COMPRESSIONS
-        .iter()
-        .find(|(ending, _)| name.ends_with(ending));
-    known.map_or(FileCompressionType::UNCOMPRESSED, |(_, known)| *known)
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    let mut all = COMPRESSIONS.iter();
+    let known = all.find(|(known, ..)| ending == Some(*known));
+    known.map_or(FileCompressionType::UNCOMPRESSED, |(.., known)| *known)
 }
 
 /// Reads what is looked at of a file: pieces and at least `head` bytes from its start; `rows` are those that a user

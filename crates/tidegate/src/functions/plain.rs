@@ -1,0 +1,103 @@
+//! Scalar functions that are no more than their arguments' types, the type that they return and what they compute.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::{
+    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+
+/// What a function is made of.
+pub(super) struct Parts {
+    /// Its name, and further ones.
+    pub(super) names: &'static [&'static str],
+    pub(super) section: DocSection,
+    pub(super) description: &'static str,
+    /// A call, with names for its arguments.
+    pub(super) syntax: &'static str,
+    /// Returns the types to which arguments of given types are cast, or an error that says what it takes.
+    pub(super) takes: fn(&[DataType]) -> Result<Vec<DataType>>,
+    /// Returns the type of its values, given those of its arguments.
+    pub(super) returns: fn(&[DataType]) -> DataType,
+    /// Computes its values; all arguments have as many.
+    pub(super) computes: fn(&[ArrayRef]) -> Result<ArrayRef>,
+}
+
+/// Makes a function whose values depend on its arguments alone.
+pub(super) fn function(parts: Parts) -> ScalarUDF {
+    let aliases = parts.names.iter().skip(1);
+    ScalarUDF::from(Plain {
+        aliases: aliases.map(ToString::to_string).collect(),
+        signature: Signature::user_defined(Volatility::Immutable),
+        documentation: Documentation::builder(
+            parts.section.clone(),
+            parts.description,
+            parts.syntax,
+        )
+        .build(),
+        parts,
+    })
+}
+
+struct Plain {
+    parts: Parts,
+    aliases: Vec<String>,
+    signature: Signature,
+    documentation: Documentation,
+}
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Plain").field(&self.parts.names).finish()
+    }
+}
+
+// There is one function of a name.
+impl PartialEq for Plain {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts.names == other.parts.names
+    }
+}
+
+impl Eq for Plain {}
+
+impl Hash for Plain {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts.names.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Plain {
+    fn name(&self) -> &str {
+        self.parts.names.first().copied().unwrap_or_default()
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        (self.parts.takes)(given)
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        Ok((self.parts.returns)(given))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        make_scalar_function(self.parts.computes, Vec::new())(&args.args)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(&self.documentation)
+    }
+}
