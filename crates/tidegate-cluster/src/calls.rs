@@ -24,6 +24,7 @@ use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tower::{Layer, Service};
 
+use crate::counted::{SideRows, rows_counted};
 use crate::guard::Clock;
 
 /// The number of a task in this process, set here alone.
@@ -102,6 +103,8 @@ pub(crate) struct Ended {
     pub(crate) regions: Vec<RegionReport>,
     /// The number of the share that it read alone, and the seconds that it took.
     pub(crate) share: Option<(u64, f64)>,
+    /// The rows of sides of joins.
+    pub(crate) sides: Vec<SideRows>,
 }
 
 impl Tokens {
@@ -145,7 +148,8 @@ impl Tokens {
         let regions = stage_regions(&stage.plan);
         let clock = stage.clock;
         let share = clock.and_then(|clock| Some((clock.share, clock.seconds()?)));
-        if regions.is_empty() && share.is_none() {
+        let sides = rows_counted(&stage.plan).unwrap_or_default();
+        if regions.is_empty() && share.is_none() && sides.is_empty() {
             return;
         }
         let mut told = self.told.lock();
@@ -162,6 +166,7 @@ impl Tokens {
             statement: stage.statement,
             regions,
             share,
+            sides,
         });
         self.has_ended.send_replace(());
     }

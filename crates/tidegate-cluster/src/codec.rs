@@ -1,5 +1,5 @@
-//! What of a plan is ours, in bytes: scans of generated tables, and of files that we read ourselves, and the
-//! numbers of shares.
+//! What of a plan is ours, in bytes: scans of generated tables, and of files that we read ourselves, the numbers of
+//! shares, the sides of joins whose rows are counted, and joins that each executor makes alone.
 
 use std::sync::Arc;
 
@@ -15,15 +15,17 @@ use datafusion_proto::physical_plan::{
 };
 use prost::Message;
 use tidegate::UnaryExec;
-use tidegate::spread::LeafDescription;
+use tidegate::spread::{LeafDescription, LocalExec};
 
+use crate::counted::{Counted, CountedExec};
+use crate::local::LocalLeaf;
 use crate::share::{Share, ShareExec};
 
-/// Carries our leaves, and the numbers of shares.
+/// Carries our leaves, the numbers of shares, counted sides, and local joins.
 #[derive(Debug)]
 pub(crate) struct Codec;
 
-/// A leaf of ours, or the number of the share below.
+/// A leaf of ours, or the number of the share or of the side below.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Own {
     /// Its description, as JSON.
@@ -34,6 +36,14 @@ struct Own {
     stand_in: Option<Vec<u8>>,
     #[prost(uint64, optional, tag = "3")]
     share: Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    side: Option<u64>,
+    /// The plan of joins that each executor makes alone.
+    #[prost(bytes = "vec", optional, tag = "5")]
+    joins: Option<Vec<u8>>,
+    /// Above the input are joins that each executor makes alone.
+    #[prost(bool, tag = "6")]
+    is_local: bool,
 }
 
 /// Stand-ins are nodes of DataFusion's.
@@ -48,16 +58,26 @@ impl PhysicalExtensionCodec for Codec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let leaf = Own::decode(buf).map_err(|error| DataFusionError::External(error.into()))?;
-        match (leaf.share, inputs) {
-            (None, []) => {}
-            (Some(number), [inner]) => {
+        if let (Some(joins), []) = (&leaf.joins, inputs) {
+            let joins = physical_plan_from_bytes_with_proto_converter(joins, ctx, self, converter)?;
+            return Ok(Arc::new(LocalLeaf { marked: joins }));
+        }
+        if let (true, [joins]) = (leaf.is_local, inputs) {
+            return Ok(Arc::new(LocalExec::of(joins)));
+        }
+        match (leaf.share, leaf.side, inputs) {
+            (None, None, []) => {}
+            (None, Some(side), [inner]) => {
+                return Ok(Arc::new(UnaryExec(Counted::new(Arc::clone(inner), side))));
+            }
+            (Some(number), None, [inner]) => {
                 return Ok(Arc::new(UnaryExec(Share {
                     inner: Arc::clone(inner),
                     number,
                     what: String::new(),
                 })));
             }
-            _ => return internal_err!("a leaf came with inputs, or a share without"),
+            _ => return internal_err!("a leaf came with inputs, or a share or side without"),
         }
         let stand_in = leaf.stand_in.map(|bytes| {
             physical_plan_from_bytes_with_proto_converter(&bytes, ctx, &PLAIN, converter)
@@ -79,6 +99,32 @@ impl PhysicalExtensionCodec for Codec {
             buf.extend(own.encode_to_vec());
             return Ok(());
         }
+        if let Some(counted) = node.downcast_ref::<CountedExec>() {
+            let own = Own {
+                side: Some(counted.0.side),
+                ..Own::default()
+            };
+            buf.extend(own.encode_to_vec());
+            return Ok(());
+        }
+        if let Some(local) = node.downcast_ref::<LocalLeaf>() {
+            let joins = Arc::clone(&local.marked);
+            let joins = physical_plan_to_bytes_with_proto_converter(joins, self, converter)?;
+            let own = Own {
+                joins: Some(joins.to_vec()),
+                ..Own::default()
+            };
+            buf.extend(own.encode_to_vec());
+            return Ok(());
+        }
+        if node.is::<LocalExec>() {
+            let own = Own {
+                is_local: true,
+                ..Own::default()
+            };
+            buf.extend(own.encode_to_vec());
+            return Ok(());
+        }
         let leaf = LeafDescription::of(&node)?;
         let (description, stand_in) =
             leaf.ok_or_else(|| exec_datafusion_err!("{} is of this process", node.name()))?;
@@ -88,7 +134,7 @@ impl PhysicalExtensionCodec for Codec {
         let leaf = Own {
             description: description.to_json()?,
             stand_in: stand_in.map(|bytes| bytes.to_vec()),
-            share: None,
+            ..Own::default()
         };
         buf.extend(leaf.encode_to_vec());
         Ok(())

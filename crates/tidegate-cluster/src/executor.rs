@@ -494,6 +494,7 @@ fn placed_of(ended: Ended) -> Option<Placed> {
         statement,
         mut regions,
         share,
+        sides,
     } = ended;
     // Regions above the one that scans have fewer rows.
     let rows = regions.iter().map(|region| {
@@ -511,6 +512,7 @@ fn placed_of(ended: Ended) -> Option<Placed> {
         regions: json,
         share: share.map(|(number, _)| number),
         rows,
+        sides,
         seconds: share.map_or(0.0, |(_, seconds)| seconds),
     })
 }

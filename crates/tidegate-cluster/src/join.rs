@@ -20,6 +20,7 @@ use tonic_prost::ProstCodec;
 use tower::Service;
 use url::Url;
 
+use crate::counted::{SideRows, Sides};
 use crate::members::Members;
 use crate::speeds::Speeds;
 use crate::tasks::Tasks;
@@ -77,6 +78,9 @@ pub(crate) struct Placed {
     pub(crate) seconds: f64,
     #[prost(uint64, tag = "5")]
     pub(crate) rows: u64,
+    /// How many rows it had of sides of joins.
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) sides: Vec<SideRows>,
 }
 
 /// What an executor says: who it is first, then how it fares.
@@ -130,6 +134,7 @@ pub(crate) struct JoinService {
     pub(crate) members: Arc<Members>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) speeds: Arc<Speeds>,
+    pub(crate) sides: Arc<Sides>,
     /// The version of the scheduler's process.
     pub(crate) version: Arc<str>,
 }
@@ -198,7 +203,7 @@ impl JoinService {
         let name = hello.name.clone();
         let membership = self.members.join(hello, url, refused);
         let drain = membership.drain();
-        let (tasks, speeds) = (self.tasks, self.speeds);
+        let (tasks, speeds, sides) = (self.tasks, self.speeds, self.sides);
         // Whatever ends this task ends the membership; the answer's stream ends with it.
         let (alive, ended) = tokio::sync::oneshot::channel::<Infallible>();
         tokio::spawn(async move {
@@ -210,9 +215,14 @@ impl JoinService {
                         Ok(Some(said)) => {
                             membership.beat(said.beat.unwrap_or_default());
                             for placed in &said.placed {
-                                let is_own = tasks.place(&name, placed);
-                                if let (true, Some(share)) = (is_own, placed.share) {
+                                let Some(statement) = tasks.place(&name, placed) else {
+                                    continue;
+                                };
+                                if let Some(share) = placed.share {
                                     speeds.learn(share, &name, placed.rows, placed.seconds);
+                                }
+                                for side in &placed.sides {
+                                    sides.learn(statement, *side);
                                 }
                             }
                         }

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use tidegate::options::{ExchangeCompression, SpreadMode};
 use tidegate::spread::{
     ClusterActivity, ExecutorReport, Extent, Reader, SpreadPlanner, Spreading, TaskReport,
-    leaf_bytes, leaf_shares,
+    leaf_bytes, written,
 };
 use tidegate::{RegionReport, Runtime, Session, SessionBuilder, TidegateOptions, UnaryExec};
 use tokio::net::TcpListener;
@@ -38,15 +38,17 @@ use url::{Host, Url};
 use crate::attempts::SpreadExec;
 use crate::channels::{Channels, Resolver};
 use crate::codec::Codec;
+use crate::counted::{Counted, Sides};
 use crate::error::ClusterError;
 use crate::join::JoinService;
 use crate::links::Links;
+use crate::local::{self, LocalLeaf};
 use crate::members::{LOOK, Members, Usable};
 use crate::secret::Secret;
 use crate::service::ServiceThreads;
 use crate::settings::{to_headers, with_statement};
 use crate::share::Share;
-use crate::speeds::{Kinds, Speeds};
+use crate::speeds::{Kinds, Speeds, hash};
 use crate::tasks::Tasks;
 use crate::travel::{Builtin, why_not};
 use crate::version::version_of;
@@ -76,6 +78,7 @@ impl Cluster {
             members: Arc::default(),
             tasks: Arc::new(Tasks::new(&Secret::random_text()?)),
             speeds: Arc::default(),
+            sides: Arc::default(),
             own: OnceLock::new(),
             statements: AtomicU64::new(0),
         };
@@ -121,6 +124,7 @@ impl Cluster {
             members: Arc::clone(&self.planner.members),
             tasks: Arc::clone(&self.planner.tasks),
             speeds: Arc::clone(&self.planner.speeds),
+            sides: Arc::clone(&self.planner.sides),
             version: version_of(session).into(),
         };
         let router = self
@@ -183,6 +187,7 @@ pub(crate) struct Planner {
     members: Arc<Members>,
     tasks: Arc<Tasks>,
     speeds: Arc<Speeds>,
+    sides: Arc<Sides>,
     own: OnceLock<Own>,
     statements: AtomicU64,
 }
@@ -195,6 +200,14 @@ impl SpreadPlanner for Planner {
             partitions: partitions_of(&executors)?,
             executors: executors.len(),
         })
+    }
+
+    fn counted(&self, side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(UnaryExec(Counted::new(Arc::clone(side), number_of(side))))
+    }
+
+    fn rows_counted(&self, side: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+        self.sides.rows(number_of(side))
     }
 
     async fn spread(
@@ -293,6 +306,11 @@ impl SpreadPlanner for Planner {
             received_bytes: counts.received_bytes + self.channels.received_bytes(),
         }
     }
+}
+
+/// Returns the number that a side of a join is known by.
+fn number_of(side: &Arc<dyn ExecutionPlan>) -> u64 {
+    hash(written(side))
 }
 
 /// Returns how many partitions a task has: one for each core of the largest executor, but two at least, for what has
@@ -412,7 +430,7 @@ impl Spreader {
             channels: self.channels.clone(),
             watch: Some(Arc::clone(&watch)),
         };
-        let base = reset_plan_states(Arc::clone(&self.base))?;
+        let base = LocalLeaf::hide(reset_plan_states(Arc::clone(&self.base))?)?;
         let state = self.stages_state(base, &executors, resolver)?;
         let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
             produce_one_row: false,
@@ -490,7 +508,7 @@ impl Spreader {
                 if !event.plan.children().is_empty() {
                     return None;
                 }
-                Some(Ok(match leaf_bytes(event.plan) {
+                Some(Ok(match local::shared_bytes(event.plan) {
                     Some(_) if !kinds.is_whole(event.plan) => {
                         DesiredTaskCountEventResponse::desired(count)
                     }
@@ -543,7 +561,7 @@ impl Sharing {
             1 => 1,
             _ => cores.unwrap_or(1) as usize,
         };
-        let shares = leaf_shares(leaf, &readers, partitions, &self.environment)?;
+        let shares = local::shares(leaf, &readers, partitions, &self.environment)?;
         let Some(shares) = shares else {
             return Ok(None);
         };

@@ -10,6 +10,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use tidegate::{UnaryExec, UnaryOperator};
 
+use crate::local::LocalLeaf;
+
 /// See the module. The executor takes it away before anything runs.
 pub(crate) type ShareExec = UnaryExec<Share>;
 
@@ -48,7 +50,7 @@ impl UnaryOperator for Share {
     }
 }
 
-/// Takes shares' numbers off a stage. Returns the number of the one share that a stage reads which reads
+/// Takes shares' numbers off a stage, and shows the joins that this executor makes alone. Returns the number of the one share that a stage reads which reads
 /// nothing else: how long that stage takes is how long the share does.
 ///
 /// # Errors
@@ -61,6 +63,9 @@ pub(crate) fn unwrapped(
     let stage = stage
         .transform_up(|node| {
             leaves += usize::from(node.children().is_empty());
+            if let Some(local) = node.downcast_ref::<LocalLeaf>() {
+                return Ok(Transformed::yes(Arc::clone(local.joins())));
+            }
             let Some(share) = node.downcast_ref::<ShareExec>() else {
                 return Ok(Transformed::no(node));
             };

@@ -26,8 +26,8 @@ use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
 use parking_lot::Mutex;
-use tidegate::spread::leaf_table;
 
+use crate::local::shared_table;
 use crate::members::Usable;
 
 /// Kinds of work that are remembered.
@@ -276,7 +276,7 @@ impl Kinds {
     /// Returns the kind of a leaf's work.
     pub(crate) fn get(&self, leaf: &Arc<dyn ExecutionPlan>) -> u64 {
         let known = self.of_leaves.get(&address(leaf)).copied();
-        known.unwrap_or_else(|| hash((leaf_table(leaf), leaf.name())))
+        known.unwrap_or_else(|| hash((shared_table(leaf), leaf.name())))
     }
 
     fn add(&mut self, node: &Arc<dyn ExecutionPlan>, above: u64, is_whole: bool) -> Result<()> {
@@ -290,7 +290,7 @@ impl Kinds {
                 .iter()
                 .map(|f| f.name().clone())
                 .collect();
-            let kind = hash((own, leaf_table(node), names));
+            let kind = hash((own, shared_table(node), names));
             self.of_leaves.insert(address(node), kind);
             if is_whole && node.output_partitioning().partition_count() == 1 {
                 self.whole.insert(address(node));
@@ -321,7 +321,8 @@ fn address(node: &Arc<dyn ExecutionPlan>) -> usize {
     Arc::as_ptr(node).cast::<()>() as usize
 }
 
-fn hash(of: impl Hash) -> u64 {
+/// Returns the number of what is known by a value.
+pub(crate) fn hash(of: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()

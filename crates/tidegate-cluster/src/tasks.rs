@@ -73,18 +73,16 @@ impl Tasks {
         }
     }
 
-    /// Notes what an executor tells of a task's regions; returns whether it is of one of these tasks.
-    pub(crate) fn place(&self, executor: &str, placed: &Placed) -> bool {
-        let number = placed.statement.strip_prefix(&self.prefix);
-        let Some(statement) = number.and_then(|number| number.parse().ok()) else {
-            return false;
-        };
+    /// Notes what an executor tells of a task's regions; returns the task's statement if it is of these tasks.
+    pub(crate) fn place(&self, executor: &str, placed: &Placed) -> Option<u64> {
+        let number = placed.statement.strip_prefix(&self.prefix)?;
+        let statement = number.parse().ok()?;
         let Ok(told) = serde_json::from_slice::<Vec<RegionReport>>(&placed.regions) else {
             tracing::warn!(executor, "an executor tells of regions in other words");
-            return false;
+            return None;
         };
         if told.is_empty() {
-            return true;
+            return Some(statement);
         }
         let mut all = self.regions.lock();
         let regions = all.entry(statement).or_default();
@@ -94,7 +92,7 @@ impl Tasks {
         while all.len() > STATEMENTS_MAX {
             all.pop_first();
         }
-        true
+        Some(statement)
     }
 
     /// Returns what executors told of a statement's regions.

@@ -17,6 +17,7 @@ mod plan_size;
 mod planning;
 mod profile;
 mod progress;
+mod reduced_sides;
 mod rules;
 mod subqueries;
 mod yielding;
@@ -46,7 +47,7 @@ use crate::rewrite::exact_sums::{rounding_call, with_exact_sums};
 use crate::runtime::Runtime;
 use crate::spread::{Extent, SpreadHook, Spreading, planner_of};
 use admission::Admission;
-use broadcast::broadcast_sides;
+use broadcast::BroadcastSides;
 use long_rows::state_for_small_batches;
 use subqueries::{BESIDE, Subqueries, joined};
 
@@ -183,7 +184,7 @@ async fn asked(
             return stays("tidegate.spread = 'never'");
         }
         let extent = hook.0.extent(&options.spread.executors);
-        let before = before_own_rules(state, extent)?;
+        let before = before_own_rules(state, hook, extent)?;
         let logical = match joined(logical, &before)? {
             Subqueries::Joined(logical) => logical,
             Subqueries::Stay(why) => return stays(why),
@@ -211,7 +212,11 @@ fn stays(why: &str) -> Result<Option<Spreading>> {
 }
 
 /// Returns a state that plans without the rules of [`OWN_RULES`], for executors if there are any.
-fn before_own_rules(state: &SessionState, extent: Option<Extent>) -> Result<SessionState> {
+fn before_own_rules(
+    state: &SessionState,
+    hook: &SpreadHook,
+    extent: Option<Extent>,
+) -> Result<SessionState> {
     let rules = state.physical_optimizers().iter();
     let rules = rules.filter(|rule| !OWN_RULES.contains(&rule.name()));
     let mut rules: Vec<_> = rules.map(Arc::clone).collect();
@@ -219,10 +224,11 @@ fn before_own_rules(state: &SessionState, extent: Option<Extent>) -> Result<Sess
         let exchanges = rules
             .iter()
             .position(|rule| rule.name() == "EnsureRequirements");
-        rules.insert(
-            exchanges.unwrap_or(rules.len()),
-            broadcast_sides(extent.executors),
-        );
+        let broadcast = BroadcastSides {
+            planner: Arc::clone(&hook.0),
+            executors: extent.executors,
+        };
+        rules.insert(exchanges.unwrap_or(rules.len()), Arc::new(broadcast));
     }
     let mut builder =
         SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules);

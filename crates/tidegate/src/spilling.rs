@@ -171,7 +171,8 @@ fn has_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.children().len() > 1 || plan.children().into_iter().any(has_join)
 }
 
-fn row_bytes(schema: &Schema) -> u64 {
+/// Estimates what a row takes.
+pub(crate) fn row_bytes(schema: &Schema) -> u64 {
     let width = |kind: &DataType| {
         kind.primitive_width()
             .map_or(VALUE_BYTES, |width| width as u64)

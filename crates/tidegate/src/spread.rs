@@ -10,6 +10,7 @@
 mod cells;
 mod files;
 mod leaves;
+mod local;
 mod readers;
 
 use std::error::Error as StdError;
@@ -31,6 +32,8 @@ use crate::memory::SpillFailure;
 use crate::region::report::RegionReport;
 
 pub use leaves::{LeafDescription, LeafShare, leaf_bytes, leaf_lost, leaf_shares, leaf_table};
+pub use local::{LocalExec, joined_tables, shared_leaf};
+pub(crate) use local::{is_local, local};
 pub use readers::Reader;
 
 /// What the stages of a statement are planned for, whatever this process has.
@@ -52,6 +55,13 @@ pub trait SpreadPlanner: fmt::Debug + Send + Sync {
     /// Returns what stages are planned for where executors of these names may be used, or any if there is none; `None`
     /// if no executor is there.
     fn extent(&self, executors: &[String]) -> Option<Extent>;
+
+    /// Has executors count the rows of a side of a join: returns a plan of the same rows, in the same partitions and
+    /// order.
+    fn counted(&self, side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan>;
+
+    /// Returns how many rows a side had when it was counted last; `None` if it was not.
+    fn rows_counted(&self, side: &Arc<dyn ExecutionPlan>) -> Option<u64>;
 
     /// Plans a statement over executors, or says why it stays.
     ///

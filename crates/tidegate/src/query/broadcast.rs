@@ -2,47 +2,145 @@
 //!
 //! DataFusion divides both sides of a join by its keys unless one is smaller than a fixed size. Between executors that
 //! sends every row of both over the network, and the keys of one side cannot filter the scan of the other, which is in
-//! another stage. [`broadcast_sides`] compares what either way costs.
+//! another stage. [`BroadcastSides`] compares what either way costs.
+//!
+//! Small tables are cheaper to read again than to send: joins of those are made by each executor alone ([`local`]).
+//!
+//! How many rows a side has is estimated, and filters, groups and joins are estimated badly; so executors count the
+//! rows of sides, and a side that was counted has as many rows as it had then.
 
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
-use crate::node_rule::{NodeRule, Replaced};
-use crate::spilling::bytes_of;
+use super::reduced_sides::reduced;
+use crate::spilling::{bytes_of, row_bytes};
+use crate::spread::{SpreadPlanner, local};
 
-/// The estimated bytes of a side that every executor holds.
+/// The bytes of a side that every executor holds, if the rows of both sides were counted.
 const SIDE_MAX: u64 = 128 << 20;
+/// The same if one of them is estimated: what is divided is counted, and known for the next time.
+const UNCOUNTED_MAX: u64 = 16 << 20;
 
-/// Collects the left side of a hash join in each of so many executors where that moves fewer bytes than dividing both
-/// sides; belongs before exchanges are added.
-pub(super) fn broadcast_sides(executors: usize) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
-    let others = (executors as u64).saturating_sub(1);
-    let replace = move |node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions| -> Replaced {
+/// Collects the smaller side of a hash join in each executor where that moves fewer bytes than dividing both sides;
+/// belongs before exchanges are added.
+#[derive(Debug)]
+pub(super) struct BroadcastSides {
+    pub(super) planner: Arc<dyn SpreadPlanner>,
+    pub(super) executors: usize,
+}
+
+impl PhysicalOptimizerRule for BroadcastSides {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // From the head down: a side is known by its plan, in which no join below has been changed yet.
+        plan.transform_down(|node| {
+            if !node.is::<HashJoinExec>() {
+                return Ok(Transformed::no(node));
+            }
+            if let Some(local) = local(&node, self.executors) {
+                let local: Arc<dyn ExecutionPlan> = Arc::new(local);
+                return Ok(Transformed::new(local, true, TreeNodeRecursion::Jump));
+            }
+            match self.replaced(&node)? {
+                Some(join) => Ok(Transformed::yes(join)),
+                None => Ok(Transformed::no(node)),
+            }
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "broadcast_sides"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl BroadcastSides {
+    fn replaced(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(join) = node.downcast_ref::<HashJoinExec>() else {
             return Ok(None);
         };
-        let is_divided = *join.partition_mode() == PartitionMode::Partitioned;
-        if !is_divided || join.null_aware || emits_left(*join.join_type()) {
+        // What gives rows of its left side is divided in any case.
+        let is_divided =
+            *join.partition_mode() == PartitionMode::Partitioned || emits_left(*join.join_type());
+        if !is_divided || join.null_aware {
             return Ok(None);
         }
-        let (Some(left), Some(right)) = (bytes_of(join.left()), bytes_of(join.right())) else {
-            return Ok(None);
+        let counted = |side| self.planner.counted(side);
+        let (left, right) = (self.side(join.left()), self.side(join.right()));
+        if !emits_left(*join.join_type()) && self.is_broadcast(&left, &right) {
+            // The keys of the left side filter the right one, whose rows then tell nothing.
+            let sides = vec![counted(join.left()), Arc::clone(join.right())];
+            let collected = join
+                .builder()
+                .with_partition_mode(PartitionMode::CollectLeft);
+            return collected.with_new_children(sides)?.build_exec().map(Some);
+        }
+        let swapped = join.join_type().swap();
+        if !emits_left(swapped) && self.is_broadcast(&right, &left) {
+            let sides = vec![Arc::clone(join.left()), counted(join.right())];
+            let join = join.builder().with_new_children(sides)?.build()?;
+            return join.swap_inputs(PartitionMode::CollectLeft).map(Some);
+        }
+        let reduced = match self.is_broadcast(&left, &right) {
+            true => reduced(join, self.executors)?,
+            false => None,
         };
+        let sides = match reduced {
+            Some(reduced) => vec![counted(join.left()), reduced],
+            None => vec![counted(join.left()), counted(join.right())],
+        };
+        join.builder()
+            .with_partition_mode(PartitionMode::Partitioned)
+            .with_new_children(sides)?
+            .build_exec()
+            .map(Some)
+    }
+
+    /// Returns whether to send a side whole to each executor, rather than to divide both.
+    fn is_broadcast(&self, side: &Side, other: &Side) -> bool {
+        let (Some(bytes), Some(other_bytes)) = (side.bytes, other.bytes) else {
+            return false;
+        };
+        let max = match side.is_counted && other.is_counted {
+            true => SIDE_MAX,
+            false => UNCOUNTED_MAX,
+        };
+        let others = (self.executors as u64).saturating_sub(1);
         // A row that is sent to one more executor is sent, and put into one more table.
-        if left > SIDE_MAX || left.saturating_mul(2 * others) > right {
-            return Ok(None);
+        bytes <= max && bytes.saturating_mul(2 * others) <= other_bytes
+    }
+
+    /// Returns what the rows of a side take.
+    fn side(&self, side: &Arc<dyn ExecutionPlan>) -> Side {
+        let counted = self.planner.rows_counted(side);
+        Side {
+            bytes: match counted {
+                Some(rows) => Some(rows.saturating_mul(row_bytes(&side.schema()))),
+                None => bytes_of(side),
+            },
+            is_counted: counted.is_some(),
         }
-        let collected = join
-            .builder()
-            .with_partition_mode(PartitionMode::CollectLeft);
-        collected.build_exec().map(Some)
-    };
-    Arc::new(NodeRule("broadcast_sides", replace))
+    }
+}
+
+/// What the rows of a side take, as they were counted, or as they are estimated.
+struct Side {
+    bytes: Option<u64>,
+    is_counted: bool,
 }
 
 /// Returns whether a join gives rows of its left side that have no match: several executors would all give them.

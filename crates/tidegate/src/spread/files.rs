@@ -137,6 +137,18 @@ pub(super) fn folder(scan: &FileScanConfig) -> String {
     format!("{}{folder}", scan.object_store_url)
 }
 
+/// Returns the name of the file that a scan reads, or of the folder of several.
+pub(super) fn name(scan: &FileScanConfig) -> String {
+    let paths = scan.file_groups.iter().flat_map(|group| group.iter());
+    let mut paths = paths.map(PartitionedFile::path);
+    let first = paths.next().map_or("", |path| path.as_ref());
+    let path = match paths.all(|path| path.as_ref() == first) {
+        true => first,
+        false => first.rsplit_once('/').map_or(first, |(folder, _)| folder),
+    };
+    path.rsplit('/').next().unwrap_or(path).into()
+}
+
 /// Returns how many bytes a scan reads, if it can be shared.
 pub(super) fn bytes(scan: &FileScanConfig) -> Option<u64> {
     unit(scan)?;

@@ -146,6 +146,14 @@ pub fn leaf_table(plan: &Arc<dyn ExecutionPlan>) -> String {
     }
 }
 
+/// Names the table that a leaf reads in a word, as EXPLAIN shows it.
+pub(super) fn leaf_name(plan: &Arc<dyn ExecutionPlan>) -> String {
+    match file_scan(plan) {
+        Some(scan) => files::name(scan),
+        None => leaf_table(plan),
+    }
+}
+
 /// What one executor reads of a leaf.
 #[derive(Clone, Debug)]
 pub struct LeafShare {

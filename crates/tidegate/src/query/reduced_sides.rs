@@ -1,0 +1,155 @@
+//! Sides of joins that the keys of the other side are looked up in before they are divided.
+//!
+//! A join that gives rows of its left side cannot have that side in every executor. But the keys of a small left side
+//! can be: of the right side, only rows that have one of them are then sent, and grouped, if it has groups by the
+//! keys.
+
+use std::sync::Arc;
+
+use datafusion::common::JoinType;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+
+use crate::spread::is_local;
+
+/// Returns the right side of a join without rows that cannot match; `None` if the keys of its left side are no columns
+/// of tables that every executor can read, or the join gives rows of its right side.
+pub(super) fn reduced(
+    join: &HashJoinExec,
+    executors: usize,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let is_of_left = matches!(
+        join.join_type(),
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark
+    );
+    let pair = |(left, right): &(_, _)| index_of(left).zip(index_of(right));
+    let columns: Option<Vec<(usize, usize)>> = join.on().iter().map(pair).collect();
+    let (true, Some(columns)) = (is_of_left, columns) else {
+        return Ok(None);
+    };
+    let (left, right): (Vec<usize>, Vec<usize>) = columns.into_iter().unzip();
+    let Some(keys) = keys_of(join.left(), left, executors)? else {
+        return Ok(None);
+    };
+    with_keys(join, &keys, join.right(), &right).map(Some)
+}
+
+/// Returns the number of a column; `None` for another expression.
+fn index_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    expr.downcast_ref::<Column>().map(Column::index)
+}
+
+/// Returns the keys of a side, or more than them.
+fn keys_of(
+    side: &Arc<dyn ExecutionPlan>,
+    columns: Vec<usize>,
+    executors: usize,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    // What another join leaves of a side has no other keys.
+    if let Some(join) = side.downcast_ref::<HashJoinExec>()
+        && matches!(join.join_type(), JoinType::LeftSemi | JoinType::LeftAnti)
+    {
+        let columns = within(join.projection.as_deref(), columns);
+        return keys_of(join.left(), columns, executors);
+    }
+    if let Some(projection) = side.downcast_ref::<ProjectionExec>() {
+        let exprs = projection.expr();
+        let inner = columns
+            .iter()
+            .map(|column| index_of(&exprs.get(*column)?.expr));
+        if let Some(inner) = inner.collect() {
+            return keys_of(projection.input(), inner, executors);
+        }
+    }
+    // All rows of a table have the keys of most others.
+    if !is_filtered(side) || !is_local(side, executors) {
+        return Ok(None);
+    }
+    let schema = side.schema();
+    let key = |column: usize| {
+        let name = schema.field(column).name();
+        ProjectionExpr::new(Arc::new(Column::new(name, column)), name)
+    };
+    let keys = columns.into_iter().map(key);
+    let keys = ProjectionExec::try_new(keys, Arc::clone(side))?;
+    Ok(Some(Arc::new(keys)))
+}
+
+fn is_filtered(side: &Arc<dyn ExecutionPlan>) -> bool {
+    side.is::<FilterExec>() || side.children().into_iter().any(is_filtered)
+}
+
+/// Leaves rows with one of the keys of a side, as far below as its columns are.
+fn with_keys(
+    join: &HashJoinExec,
+    keys: &Arc<dyn ExecutionPlan>,
+    side: &Arc<dyn ExecutionPlan>,
+    columns: &[usize],
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let below = below(side, columns);
+    if let (Some(columns), [input]) = (below, side.children().as_slice()) {
+        let input = with_keys(join, keys, input, &columns)?;
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        return Arc::clone(side).replace_children(vec![input], options);
+    }
+    let column = |schema: &Arc<dyn ExecutionPlan>, index: usize| -> Arc<dyn PhysicalExpr> {
+        Arc::new(Column::new(schema.schema().field(index).name(), index))
+    };
+    let on = columns.iter().enumerate();
+    let on = on.map(|(key, index)| (column(keys, key), column(side, *index)));
+    let found = HashJoinExec::try_new(
+        Arc::clone(keys),
+        Arc::clone(side),
+        on.collect(),
+        None,
+        &JoinType::RightSemi,
+        None,
+        PartitionMode::CollectLeft,
+        join.null_equality(),
+        false,
+    )?;
+    Ok(Arc::new(found))
+}
+
+/// Returns the columns of a node's input that its columns are, if a row of the input that is left out changes rows with
+/// the same values alone.
+fn below(node: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Option<Vec<usize>> {
+    if node.fetch().is_some() {
+        return None;
+    }
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        return Some(within(filter.projection().as_deref(), columns.to_vec()));
+    }
+    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        let exprs = projection.expr();
+        let inner = columns
+            .iter()
+            .map(|column| index_of(&exprs.get(*column)?.expr));
+        return inner.collect();
+    }
+    let aggregate = node.downcast_ref::<AggregateExec>()?;
+    let groups = aggregate.group_expr();
+    if !groups.is_single() || aggregate.limit_options().is_some() {
+        return None;
+    }
+    let inner = columns
+        .iter()
+        .map(|column| index_of(&groups.expr().get(*column)?.0));
+    inner.collect()
+}
+
+fn within(projection: Option<&[usize]>, columns: Vec<usize>) -> Vec<usize> {
+    match projection {
+        Some(projection) => columns
+            .into_iter()
+            .map(|column| projection[column])
+            .collect(),
+        None => columns,
+    }
+}
