@@ -139,11 +139,16 @@ pub(crate) fn shares(
     let Some(local) = leaf.downcast_ref::<LocalLeaf>() else {
         return leaf_shares(leaf, readers, partitions, environment);
     };
-    let Some(shared) = local.shared() else {
-        return Ok(None);
-    };
-    let shares = leaf_shares(&shared, readers, partitions, environment)?;
-    let with_share = |share| local.with_share(&shared, share);
-    let shares = shares.map(|shares| shares.into_iter().map(with_share).collect());
-    shares.transpose()
+    let shared = local.shared();
+    let shares = shared.map(|shared| {
+        let shares = leaf_shares(&shared, readers, partitions, environment)?;
+        let with_share = |share| local.with_share(&shared, share);
+        let shares = shares.map(|shares| shares.into_iter().map(with_share).collect());
+        shares.transpose()
+    });
+    match shares.transpose()?.flatten() {
+        Some(shares) => Ok(Some(shares)),
+        // Each executor would give all rows.
+        None => internal_err!("joins that each executor makes alone share no table"),
+    }
 }

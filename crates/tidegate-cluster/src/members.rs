@@ -66,6 +66,8 @@ pub(crate) struct Usable {
     pub(crate) name: String,
     pub(crate) url: Url,
     pub(crate) cores: u64,
+    /// Bytes that its statements may hold.
+    pub(crate) memory_limit: u64,
     /// Cancelled when it is gone.
     pub(crate) gone: CancellationToken,
 }
@@ -144,6 +146,7 @@ impl Members {
             name: name.clone(),
             url: member.url.clone(),
             cores: member.hello.cores.max(1),
+            memory_limit: member.hello.memory_limit,
             gone: member.gone.clone(),
         });
         usable.collect()

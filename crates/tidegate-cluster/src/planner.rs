@@ -199,6 +199,10 @@ impl SpreadPlanner for Planner {
         Some(Extent {
             partitions: partitions_of(&executors)?,
             executors: executors.len(),
+            memory: executors
+                .iter()
+                .map(|executor| executor.memory_limit)
+                .min()?,
         })
     }
 

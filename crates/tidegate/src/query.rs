@@ -226,7 +226,7 @@ fn before_own_rules(
             .position(|rule| rule.name() == "EnsureRequirements");
         let broadcast = BroadcastSides {
             planner: Arc::clone(&hook.0),
-            executors: extent.executors,
+            extent,
         };
         rules.insert(exchanges.unwrap_or(rules.len()), Arc::new(broadcast));
     }

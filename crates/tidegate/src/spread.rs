@@ -43,6 +43,8 @@ pub struct Extent {
     pub executors: usize,
     /// How many partitions a stage has on each.
     pub partitions: usize,
+    /// Bytes that the statements of each may hold.
+    pub memory: u64,
 }
 
 /// Decides whether a statement runs over several executors.

@@ -11,6 +11,7 @@ fn executors(cores: &[u64]) -> Vec<Usable> {
         name: format!("e{number}"),
         url: Url::parse(&format!("http://127.0.0.1:{}", number + 1)).unwrap(),
         cores: *cores,
+        memory_limit: 1 << 30,
         gone: CancellationToken::new(),
     };
     cores.iter().enumerate().map(executor).collect()

@@ -32,6 +32,7 @@ fn watch(executors: usize, retries: usize) -> Arc<Watch> {
         name: format!("e{number}"),
         url: url(number),
         cores: 1,
+        memory_limit: 1 << 30,
         gone: CancellationToken::new(),
     };
     let links = Links {

@@ -21,19 +21,21 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
 use super::reduced_sides::reduced;
 use crate::spilling::{bytes_of, row_bytes};
-use crate::spread::{SpreadPlanner, local};
+use crate::spread::{Extent, SpreadPlanner, local};
 
 /// The bytes of a side that every executor holds, if the rows of both sides were counted.
 const SIDE_MAX: u64 = 128 << 20;
 /// The same if one of them is estimated: what is divided is counted, and known for the next time.
 const UNCOUNTED_MAX: u64 = 16 << 20;
+/// Such a side takes so small a part of an executor's memory.
+const MEMORY_PART: u64 = 8;
 
 /// Collects the smaller side of a hash join in each executor where that moves fewer bytes than dividing both sides;
 /// belongs before exchanges are added.
 #[derive(Debug)]
 pub(super) struct BroadcastSides {
     pub(super) planner: Arc<dyn SpreadPlanner>,
-    pub(super) executors: usize,
+    pub(super) extent: Extent,
 }
 
 impl PhysicalOptimizerRule for BroadcastSides {
@@ -47,7 +49,7 @@ impl PhysicalOptimizerRule for BroadcastSides {
             if !node.is::<HashJoinExec>() {
                 return Ok(Transformed::no(node));
             }
-            if let Some(local) = local(&node, self.executors) {
+            if let Some(local) = local(&node, &self.extent) {
                 let local: Arc<dyn ExecutionPlan> = Arc::new(local);
                 return Ok(Transformed::new(local, true, TreeNodeRecursion::Jump));
             }
@@ -96,7 +98,7 @@ impl BroadcastSides {
             return join.swap_inputs(PartitionMode::CollectLeft).map(Some);
         }
         let reduced = match self.is_broadcast(&left, &right) {
-            true => reduced(join, self.executors)?,
+            true => reduced(join, &self.extent)?,
             false => None,
         };
         let sides = match reduced {
@@ -119,7 +121,8 @@ impl BroadcastSides {
             true => SIDE_MAX,
             false => UNCOUNTED_MAX,
         };
-        let others = (self.executors as u64).saturating_sub(1);
+        let max = max.min(self.extent.memory / MEMORY_PART);
+        let others = (self.extent.executors as u64).saturating_sub(1);
         // A row that is sent to one more executor is sent, and put into one more table.
         bytes <= max && bytes.saturating_mul(2 * others) <= other_bytes
     }

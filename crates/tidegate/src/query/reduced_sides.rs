@@ -16,13 +16,13 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
-use crate::spread::is_local;
+use crate::spread::{Extent, is_local};
 
 /// Returns the right side of a join without rows that cannot match; `None` if the keys of its left side are no columns
 /// of tables that every executor can read, or the join gives rows of its right side.
 pub(super) fn reduced(
     join: &HashJoinExec,
-    executors: usize,
+    extent: &Extent,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let is_of_left = matches!(
         join.join_type(),
@@ -34,7 +34,7 @@ pub(super) fn reduced(
         return Ok(None);
     };
     let (left, right): (Vec<usize>, Vec<usize>) = columns.into_iter().unzip();
-    let Some(keys) = keys_of(join.left(), left, executors)? else {
+    let Some(keys) = keys_of(join.left(), left, extent)? else {
         return Ok(None);
     };
     with_keys(join, &keys, join.right(), &right).map(Some)
@@ -49,14 +49,14 @@ fn index_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
 fn keys_of(
     side: &Arc<dyn ExecutionPlan>,
     columns: Vec<usize>,
-    executors: usize,
+    extent: &Extent,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     // What another join leaves of a side has no other keys.
     if let Some(join) = side.downcast_ref::<HashJoinExec>()
         && matches!(join.join_type(), JoinType::LeftSemi | JoinType::LeftAnti)
     {
         let columns = within(join.projection.as_deref(), columns);
-        return keys_of(join.left(), columns, executors);
+        return keys_of(join.left(), columns, extent);
     }
     if let Some(projection) = side.downcast_ref::<ProjectionExec>() {
         let exprs = projection.expr();
@@ -64,11 +64,11 @@ fn keys_of(
             .iter()
             .map(|column| index_of(&exprs.get(*column)?.expr));
         if let Some(inner) = inner.collect() {
-            return keys_of(projection.input(), inner, executors);
+            return keys_of(projection.input(), inner, extent);
         }
     }
     // All rows of a table have the keys of most others.
-    if !is_filtered(side) || !is_local(side, executors) {
+    if !is_filtered(side) || !is_local(side, extent) {
         return Ok(None);
     }
     let schema = side.schema();

@@ -19,11 +19,14 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
 
+use super::Extent;
 use super::leaves::{leaf_bytes, leaf_name};
 use crate::unary::{UnaryExec, UnaryOperator};
 
-/// The bytes of tables that every executor reads whole.
+/// The bytes of tables that every executor reads whole, as they are in files.
 const WHOLE_MAX: u64 = 128 << 20;
+/// Such tables take so small a part of an executor's memory: in memory they are a few times as large.
+const MEMORY_PART: u64 = 16;
 
 /// Above joins that each executor makes alone.
 pub type LocalExec = UnaryExec<Local>;
@@ -78,12 +81,12 @@ impl UnaryOperator for Local {
 }
 
 /// Puts a [`LocalExec`] above joins if each executor can make them alone, and reads little more for it.
-pub(crate) fn local(joins: &Arc<dyn ExecutionPlan>, executors: usize) -> Option<LocalExec> {
-    is_local(joins, executors).then(|| LocalExec::of(joins))
+pub(crate) fn local(joins: &Arc<dyn ExecutionPlan>, extent: &Extent) -> Option<LocalExec> {
+    is_local(joins, extent).then(|| LocalExec::of(joins))
 }
 
 /// Returns whether each executor can make joins alone, or read a table, and reads little more for it.
-pub(crate) fn is_local(joins: &Arc<dyn ExecutionPlan>, executors: usize) -> bool {
+pub(crate) fn is_local(joins: &Arc<dyn ExecutionPlan>, extent: &Extent) -> bool {
     let leaves = leaves_of(joins);
     let Some((leaves, shared)) = leaves
         .as_deref()
@@ -93,8 +96,8 @@ pub(crate) fn is_local(joins: &Arc<dyn ExecutionPlan>, executors: usize) -> bool
     };
     let all: u64 = leaves.iter().map(|leaf| leaf.bytes).sum();
     let whole = all - shared.bytes;
-    let again = whole.saturating_mul(executors as u64 - 1);
-    whole <= WHOLE_MAX && again <= shared.bytes
+    let again = whole.saturating_mul((extent.executors as u64).saturating_sub(1));
+    whole <= WHOLE_MAX.min(extent.memory / MEMORY_PART) && again <= shared.bytes
 }
 
 /// Returns the leaf that executors share of joins which they make alone.
