@@ -1,5 +1,5 @@
 //! What of a plan is ours, in bytes: scans of generated tables, and of files that we read ourselves, the numbers of
-//! shares, the sides of joins whose rows are counted, and joins that each executor makes alone.
+//! shares, the sides of joins whose rows are counted, and local joins.
 
 use std::sync::Arc;
 
@@ -38,10 +38,10 @@ struct Own {
     share: Option<u64>,
     #[prost(uint64, optional, tag = "4")]
     side: Option<u64>,
-    /// The plan of joins that each executor makes alone.
+    /// The plan of local joins.
     #[prost(bytes = "vec", optional, tag = "5")]
     joins: Option<Vec<u8>>,
-    /// Above the input are joins that each executor makes alone.
+    /// The input is local joins.
     #[prost(bool, tag = "6")]
     is_local: bool,
 }
@@ -91,52 +91,28 @@ impl PhysicalExtensionCodec for Codec {
         buf: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        let mut own = Own::default();
         if let Some(share) = node.downcast_ref::<ShareExec>() {
-            let own = Own {
-                share: Some(share.0.number),
-                ..Own::default()
-            };
-            buf.extend(own.encode_to_vec());
-            return Ok(());
-        }
-        if let Some(counted) = node.downcast_ref::<CountedExec>() {
-            let own = Own {
-                side: Some(counted.0.side),
-                ..Own::default()
-            };
-            buf.extend(own.encode_to_vec());
-            return Ok(());
-        }
-        if let Some(local) = node.downcast_ref::<LocalLeaf>() {
+            own.share = Some(share.0.number);
+        } else if let Some(counted) = node.downcast_ref::<CountedExec>() {
+            own.side = Some(counted.0.side);
+        } else if let Some(local) = node.downcast_ref::<LocalLeaf>() {
             let joins = Arc::clone(&local.marked);
             let joins = physical_plan_to_bytes_with_proto_converter(joins, self, converter)?;
-            let own = Own {
-                joins: Some(joins.to_vec()),
-                ..Own::default()
-            };
-            buf.extend(own.encode_to_vec());
-            return Ok(());
+            own.joins = Some(joins.to_vec());
+        } else if node.is::<LocalExec>() {
+            own.is_local = true;
+        } else {
+            let leaf = LeafDescription::of(&node)?;
+            let (description, stand_in) =
+                leaf.ok_or_else(|| exec_datafusion_err!("{} is of this process", node.name()))?;
+            let stand_in = stand_in
+                .map(|plan| physical_plan_to_bytes_with_proto_converter(plan, &PLAIN, converter))
+                .transpose()?;
+            own.description = description.to_json()?;
+            own.stand_in = stand_in.map(|bytes| bytes.to_vec());
         }
-        if node.is::<LocalExec>() {
-            let own = Own {
-                is_local: true,
-                ..Own::default()
-            };
-            buf.extend(own.encode_to_vec());
-            return Ok(());
-        }
-        let leaf = LeafDescription::of(&node)?;
-        let (description, stand_in) =
-            leaf.ok_or_else(|| exec_datafusion_err!("{} is of this process", node.name()))?;
-        let stand_in = stand_in
-            .map(|plan| physical_plan_to_bytes_with_proto_converter(plan, &PLAIN, converter))
-            .transpose()?;
-        let leaf = Own {
-            description: description.to_json()?,
-            stand_in: stand_in.map(|bytes| bytes.to_vec()),
-            ..Own::default()
-        };
-        buf.extend(leaf.encode_to_vec());
+        buf.extend(own.encode_to_vec());
         Ok(())
     }
 }

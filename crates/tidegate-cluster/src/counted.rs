@@ -16,7 +16,10 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, ExecutionPlanP
 use datafusion_distributed::DistributedTaskContext;
 use futures::TryStreamExt;
 use parking_lot::Mutex;
+use tidegate::spread::written;
 use tidegate::{UnaryExec, UnaryOperator};
+
+use crate::speeds::hash;
 
 /// Sides that are remembered.
 const SIDES_MAX: usize = 10_000;
@@ -110,6 +113,16 @@ impl UnaryOperator for Counted {
     }
 }
 
+/// Has executors count the rows of a side.
+pub(crate) fn counted(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    Arc::new(UnaryExec(Counted::new(Arc::clone(side), number_of(side))))
+}
+
+/// Returns the number that a side is known by.
+fn number_of(side: &Arc<dyn ExecutionPlan>) -> u64 {
+    hash(written(side))
+}
+
 /// Returns how many rows a task had of each side that came to its end.
 ///
 /// # Errors
@@ -158,7 +171,11 @@ struct Part {
 
 impl Sides {
     /// Returns how many rows a side had.
-    pub(crate) fn rows(&self, side: u64) -> Option<u64> {
+    pub(crate) fn rows_of(&self, side: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+        self.rows(number_of(side))
+    }
+
+    fn rows(&self, side: u64) -> Option<u64> {
         let mut known = self.0.lock();
         known.uses += 1;
         let used = known.uses;

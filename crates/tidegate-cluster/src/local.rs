@@ -1,5 +1,4 @@
-//! Joins that each executor makes alone, as the engine of stages sees them: as one leaf, which is shared as the table
-//! is of which each executor reads its share.
+//! Joins that each executor runs on its own, as the engine of stages sees them: one leaf, shared as its largest table is.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub(crate) struct LocalLeaf {
 }
 
 impl LocalLeaf {
-    /// Hides joins that each executor makes alone from what cuts a plan into stages.
+    /// Hides marked joins from what cuts a plan into stages.
     ///
     /// # Errors
     /// None for plans that were made.
@@ -149,6 +148,6 @@ pub(crate) fn shares(
     match shares.transpose()?.flatten() {
         Some(shares) => Ok(Some(shares)),
         // Each executor would give all rows.
-        None => internal_err!("joins that each executor makes alone share no table"),
+        None => internal_err!("local joins share no table"),
     }
 }

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use tidegate::options::{ExchangeCompression, SpreadMode};
 use tidegate::spread::{
     ClusterActivity, ExecutorReport, Extent, Reader, SpreadPlanner, Spreading, TaskReport,
-    leaf_bytes, written,
+    leaf_bytes,
 };
 use tidegate::{RegionReport, Runtime, Session, SessionBuilder, TidegateOptions, UnaryExec};
 use tokio::net::TcpListener;
@@ -38,7 +38,7 @@ use url::{Host, Url};
 use crate::attempts::SpreadExec;
 use crate::channels::{Channels, Resolver};
 use crate::codec::Codec;
-use crate::counted::{Counted, Sides};
+use crate::counted::{Sides, counted};
 use crate::error::ClusterError;
 use crate::join::JoinService;
 use crate::links::Links;
@@ -48,7 +48,7 @@ use crate::secret::Secret;
 use crate::service::ServiceThreads;
 use crate::settings::{to_headers, with_statement};
 use crate::share::Share;
-use crate::speeds::{Kinds, Speeds, hash};
+use crate::speeds::{Kinds, Speeds};
 use crate::tasks::Tasks;
 use crate::travel::{Builtin, why_not};
 use crate::version::version_of;
@@ -207,11 +207,11 @@ impl SpreadPlanner for Planner {
     }
 
     fn counted(&self, side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(UnaryExec(Counted::new(Arc::clone(side), number_of(side))))
+        counted(side)
     }
 
     fn rows_counted(&self, side: &Arc<dyn ExecutionPlan>) -> Option<u64> {
-        self.sides.rows(number_of(side))
+        self.sides.rows_of(side)
     }
 
     async fn spread(
@@ -310,11 +310,6 @@ impl SpreadPlanner for Planner {
             received_bytes: counts.received_bytes + self.channels.received_bytes(),
         }
     }
-}
-
-/// Returns the number that a side of a join is known by.
-fn number_of(side: &Arc<dyn ExecutionPlan>) -> u64 {
-    hash(written(side))
 }
 
 /// Returns how many partitions a task has: one for each core of the largest executor, but two at least, for what has

@@ -50,8 +50,8 @@ impl UnaryOperator for Share {
     }
 }
 
-/// Takes shares' numbers off a stage, and shows the joins that this executor makes alone. Returns the number of the one share that a stage reads which reads
-/// nothing else: how long that stage takes is how long the share does.
+/// Takes shares' numbers off a stage, and puts local joins in the place of the leaves that hid them. Returns the number
+/// of the one share that a stage reads which reads nothing else: how long that stage takes is how long the share does.
 ///
 /// # Errors
 /// None for stages that were planned.

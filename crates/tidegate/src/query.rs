@@ -17,8 +17,8 @@ mod plan_size;
 mod planning;
 mod profile;
 mod progress;
-mod reduced_sides;
 mod rules;
+mod semi_join_reduction;
 mod subqueries;
 mod yielding;
 

@@ -83,6 +83,7 @@ async fn small_tables_are_read_whole() {
     for sql in [
         "SELECT count(*) FROM lines JOIN (SELECT * FROM orders LIMIT 20000) ON l_key = o_key",
         "SELECT count(*) FROM lines JOIN orders ON l_key = o_key AND random() >= 0",
+        "SELECT count(*) FROM lines JOIN (SELECT p_key, random() AS r FROM parts) ON l_part = p_key AND r < l_count + 2",
         "SELECT o_key, l_part FROM orders FULL JOIN lines ON o_key = l_key AND l_count = 5",
         "SELECT o_key, l_part FROM orders LEFT JOIN lines ON o_key = l_key AND l_count = 5",
     ] {

@@ -1,13 +1,13 @@
-//! Joins whose smaller side each executor reads whole.
+//! How joins run over executors: which side is sent whole, which are partitioned by their keys.
 //!
 //! DataFusion divides both sides of a join by its keys unless one is smaller than a fixed size. Between executors that
 //! sends every row of both over the network, and the keys of one side cannot filter the scan of the other, which is in
 //! another stage. [`BroadcastSides`] compares what either way costs.
 //!
-//! Small tables are cheaper to read again than to send: joins of those are made by each executor alone ([`local`]).
+//! Small tables are cheaper to read again than to send: each executor runs joins of those on its own ([`local`]).
 //!
-//! How many rows a side has is estimated, and filters, groups and joins are estimated badly; so executors count the
-//! rows of sides, and a side that was counted has as many rows as it had then.
+//! Estimates of filters, groups and joins are often far off. So executors count the rows of sides, and the next plan with
+//! the same side is made for as many.
 
 use std::sync::Arc;
 
@@ -19,19 +19,18 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
-use super::reduced_sides::reduced;
+use super::semi_join_reduction::reduced;
 use crate::spilling::{bytes_of, row_bytes};
 use crate::spread::{Extent, SpreadPlanner, local};
 
 /// The bytes of a side that every executor holds, if the rows of both sides were counted.
 const SIDE_MAX: u64 = 128 << 20;
-/// The same if one of them is estimated: what is divided is counted, and known for the next time.
+/// The same if one of them is estimated: what is partitioned is counted, and known for the next plan.
 const UNCOUNTED_MAX: u64 = 16 << 20;
-/// Such a side takes so small a part of an executor's memory.
+/// A side takes at most one part in so many of an executor's memory limit.
 const MEMORY_PART: u64 = 8;
 
-/// Collects the smaller side of a hash join in each executor where that moves fewer bytes than dividing both sides;
-/// belongs before exchanges are added.
+/// Decides how each hash join runs; belongs before exchanges are added.
 #[derive(Debug)]
 pub(super) struct BroadcastSides {
     pub(super) planner: Arc<dyn SpreadPlanner>,
@@ -75,7 +74,7 @@ impl BroadcastSides {
         let Some(join) = node.downcast_ref::<HashJoinExec>() else {
             return Ok(None);
         };
-        // What gives rows of its left side is divided in any case.
+        // A join that gives rows of its left side is partitioned in any case.
         let is_divided =
             *join.partition_mode() == PartitionMode::Partitioned || emits_left(*join.join_type());
         if !is_divided || join.null_aware {
@@ -112,7 +111,7 @@ impl BroadcastSides {
             .map(Some)
     }
 
-    /// Returns whether to send a side whole to each executor, rather than to divide both.
+    /// Returns whether to send a side whole to each executor, rather than to partition both.
     fn is_broadcast(&self, side: &Side, other: &Side) -> bool {
         let (Some(bytes), Some(other_bytes)) = (side.bytes, other.bytes) else {
             return false;

@@ -1,7 +1,7 @@
-//! Joins that each executor makes alone: it has its share of one table, and reads the others whole.
+//! Joins that each executor runs on its own, over its share of the largest table and the whole of the others.
 //!
-//! An exchange costs more than to read a small table again. And what is joined in one stage filters itself as in one
-//! process: keys of one table filter the scan of another.
+//! Reading a small table again is cheaper than an exchange. And within one stage the keys of one table filter the scan
+//! of another, as in one process.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::unary::{UnaryExec, UnaryOperator};
 
 /// The bytes of tables that every executor reads whole, as they are in files.
 const WHOLE_MAX: u64 = 128 << 20;
-/// Such tables take so small a part of an executor's memory: in memory they are a few times as large.
+/// They take at most one part in so many of an executor's memory limit: in memory they are a few times as large.
 const MEMORY_PART: u64 = 16;
 
-/// Above joins that each executor makes alone.
+/// Marks joins that each executor runs on its own.
 pub type LocalExec = UnaryExec<Local>;
 
 /// What a [`LocalExec`] is.
@@ -40,7 +40,7 @@ pub struct Local {
 
 impl Local {
     fn new(joins: Arc<dyn ExecutionPlan>) -> Self {
-        // Rows with the same keys are in one partition of each executor, not in one of all.
+        // Rows with equal keys may be on several executors.
         let count = joins.output_partitioning().partition_count();
         let properties = PlanProperties::clone(joins.properties());
         let properties = properties.with_partitioning(Partitioning::UnknownPartitioning(count));
@@ -52,7 +52,7 @@ impl Local {
 }
 
 impl LocalExec {
-    /// Notes that each executor makes joins alone.
+    /// Marks joins.
     pub fn of(joins: &Arc<dyn ExecutionPlan>) -> Self {
         Self(Local::new(Arc::clone(joins)))
     }
@@ -80,12 +80,12 @@ impl UnaryOperator for Local {
     }
 }
 
-/// Puts a [`LocalExec`] above joins if each executor can make them alone, and reads little more for it.
+/// Marks joins if each executor can run them on its own, and reads little more for it.
 pub(crate) fn local(joins: &Arc<dyn ExecutionPlan>, extent: &Extent) -> Option<LocalExec> {
     is_local(joins, extent).then(|| LocalExec::of(joins))
 }
 
-/// Returns whether each executor can make joins alone, or read a table, and reads little more for it.
+/// Returns whether each executor can run joins on its own, or scan a table, and reads little more for it.
 pub(crate) fn is_local(joins: &Arc<dyn ExecutionPlan>, extent: &Extent) -> bool {
     let leaves = leaves_of(joins);
     let Some((leaves, shared)) = leaves
@@ -100,7 +100,7 @@ pub(crate) fn is_local(joins: &Arc<dyn ExecutionPlan>, extent: &Extent) -> bool 
     whole <= WHOLE_MAX.min(extent.memory / MEMORY_PART) && again <= shared.bytes
 }
 
-/// Returns the leaf that executors share of joins which they make alone.
+/// Returns the table of local joins of which each executor reads its share.
 pub fn shared_leaf(joins: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let leaves = leaves_of(joins)?;
     Some(Arc::clone(&shared_of(&leaves)?.plan))
@@ -141,7 +141,7 @@ fn shared_of(leaves: &[Leaf]) -> Option<&Leaf> {
     divisible.max_by_key(|leaf| leaf.bytes)
 }
 
-/// Returns the leaves of joins if these have the same rows wherever they are made.
+/// Returns the leaves of joins; `None` if executors might read or compute different rows of a whole table.
 fn leaves_of(joins: &Arc<dyn ExecutionPlan>) -> Option<Vec<Leaf>> {
     let mut leaves = Vec::new();
     add_leaves(joins, true, &mut leaves)?;
@@ -153,7 +153,7 @@ fn add_leaves(
     is_divisible: bool,
     leaves: &mut Vec<Leaf>,
 ) -> Option<()> {
-    // Which rows come first differs.
+    // Which rows a limit takes may differ.
     if node.fetch().is_some() || is_volatile(node) {
         return None;
     }

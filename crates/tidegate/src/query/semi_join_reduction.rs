@@ -1,12 +1,13 @@
-//! Sides of joins that the keys of the other side are looked up in before they are divided.
+//! Semi-join reduction: the keys of a small left side filter the right side before it is sent between executors.
 //!
-//! A join that gives rows of its left side cannot have that side in every executor. But the keys of a small left side
-//! can be: of the right side, only rows that have one of them are then sent, and grouped, if it has groups by the
-//! keys.
+//! A join that gives rows of its left side that have no match cannot have that side whole in every executor: each would
+//! give them. But every executor may know the keys of that side. Then only rows of the right side with such a key are
+//! aggregated, where the groups are by the keys, and sent.
 
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -18,8 +19,8 @@ use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceCh
 
 use crate::spread::{Extent, is_local};
 
-/// Returns the right side of a join without rows that cannot match; `None` if the keys of its left side are no columns
-/// of tables that every executor can read, or the join gives rows of its right side.
+/// Returns the right side of a join without rows that cannot match. `None` if the join gives such rows, if a key is an
+/// expression, or if the keys of the left side are not those of filtered tables that executors can read again.
 pub(super) fn reduced(
     join: &HashJoinExec,
     extent: &Extent,
@@ -58,16 +59,12 @@ fn keys_of(
         let columns = within(join.projection.as_deref(), columns);
         return keys_of(join.left(), columns, extent);
     }
-    if let Some(projection) = side.downcast_ref::<ProjectionExec>() {
-        let exprs = projection.expr();
-        let inner = columns
-            .iter()
-            .map(|column| index_of(&exprs.get(*column)?.expr));
-        if let Some(inner) = inner.collect() {
-            return keys_of(projection.input(), inner, extent);
-        }
+    if let Some(projection) = side.downcast_ref::<ProjectionExec>()
+        && let Some(inner) = projected(projection, &columns)
+    {
+        return keys_of(projection.input(), inner, extent);
     }
-    // All rows of a table have the keys of most others.
+    // The keys of a whole table are those of most others that refer to it.
     if !is_filtered(side) || !is_local(side, extent) {
         return Ok(None);
     }
@@ -77,15 +74,32 @@ fn keys_of(
         ProjectionExpr::new(Arc::new(Column::new(name, column)), name)
     };
     let keys = columns.into_iter().map(key);
-    let keys = ProjectionExec::try_new(keys, Arc::clone(side))?;
+    let keys = ProjectionExec::try_new(keys, copied(side)?)?;
     Ok(Some(Arc::new(keys)))
+}
+
+/// Copies a plan: the engine of stages knows nodes by their addresses.
+fn copied(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(leaf) = plan.downcast_ref::<DataSourceExec>() {
+        return Ok(Arc::new(leaf.clone()));
+    }
+    let inputs = plan.children().into_iter().map(copied);
+    over(plan, inputs.collect::<Result<_>>()?)
+}
+
+fn over(
+    node: &Arc<dyn ExecutionPlan>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(node).replace_children(inputs, options)
 }
 
 fn is_filtered(side: &Arc<dyn ExecutionPlan>) -> bool {
     side.is::<FilterExec>() || side.children().into_iter().any(is_filtered)
 }
 
-/// Leaves rows with one of the keys of a side, as far below as its columns are.
+/// Filters a side by keys, as far down as its columns come from.
 fn with_keys(
     join: &HashJoinExec,
     keys: &Arc<dyn ExecutionPlan>,
@@ -94,12 +108,10 @@ fn with_keys(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let below = below(side, columns);
     if let (Some(columns), [input]) = (below, side.children().as_slice()) {
-        let input = with_keys(join, keys, input, &columns)?;
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        return Arc::clone(side).replace_children(vec![input], options);
+        return over(side, vec![with_keys(join, keys, input, &columns)?]);
     }
-    let column = |schema: &Arc<dyn ExecutionPlan>, index: usize| -> Arc<dyn PhysicalExpr> {
-        Arc::new(Column::new(schema.schema().field(index).name(), index))
+    let column = |plan: &Arc<dyn ExecutionPlan>, index: usize| -> Arc<dyn PhysicalExpr> {
+        Arc::new(Column::new(plan.schema().field(index).name(), index))
     };
     let on = columns.iter().enumerate();
     let on = on.map(|(key, index)| (column(keys, key), column(side, *index)));
@@ -117,8 +129,8 @@ fn with_keys(
     Ok(Arc::new(found))
 }
 
-/// Returns the columns of a node's input that its columns are, if a row of the input that is left out changes rows with
-/// the same values alone.
+/// Returns which columns of a node's input its columns are; `None` if they are none, or if a row of the input also
+/// decides about rows with other values of these columns, as below a limit.
 fn below(node: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Option<Vec<usize>> {
     if node.fetch().is_some() {
         return None;
@@ -127,11 +139,7 @@ fn below(node: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Option<Vec<usize>>
         return Some(within(filter.projection().as_deref(), columns.to_vec()));
     }
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-        let exprs = projection.expr();
-        let inner = columns
-            .iter()
-            .map(|column| index_of(&exprs.get(*column)?.expr));
-        return inner.collect();
+        return projected(projection, columns);
     }
     let aggregate = node.downcast_ref::<AggregateExec>()?;
     let groups = aggregate.group_expr();
@@ -141,6 +149,14 @@ fn below(node: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Option<Vec<usize>>
     let inner = columns
         .iter()
         .map(|column| index_of(&groups.expr().get(*column)?.0));
+    inner.collect()
+}
+
+fn projected(projection: &ProjectionExec, columns: &[usize]) -> Option<Vec<usize>> {
+    let exprs = projection.expr();
+    let inner = columns
+        .iter()
+        .map(|column| index_of(&exprs.get(*column)?.expr));
     inner.collect()
 }
 
