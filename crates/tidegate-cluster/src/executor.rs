@@ -38,7 +38,7 @@ use crate::join::{Beat, FromExecutor, Hello, Placed, join};
 use crate::links::Links;
 use crate::members::BEAT;
 use crate::service::ServiceThreads;
-use crate::settings::{from_headers, statement_of};
+use crate::settings::{LastSettings, statement_of};
 use crate::share::unwrapped;
 use crate::told::Told;
 use crate::travel::Builtin;
@@ -94,6 +94,7 @@ struct Shared {
     builtin: Arc<Builtin>,
     channels: Channels,
     pool: Arc<dyn MemoryPool>,
+    settings: Arc<LastSettings>,
     /// Cancelled when it takes no more tasks.
     draining: CancellationToken,
 }
@@ -172,6 +173,7 @@ impl Executor {
             builtin: Arc::new(Builtin::of(&self.session.context().state())),
             channels: Channels::new(Arc::clone(&links), service.clone()),
             pool: Arc::clone(&self.session.context().runtime_env().memory_pool),
+            settings: Arc::default(),
             draining: CancellationToken::new(),
         };
         let worker = worker(&shared);
@@ -264,9 +266,14 @@ fn stage_session(shared: &Shared, ctx: WorkerQueryContext) -> Result<SessionStat
         let lost = Told::new(ErrorKind::Lost, &shared.name, "it is about to end");
         return Err(lost.to_error());
     }
-    let own = shared.session.context().state();
     let config = builder.config().get_or_insert_with(SessionConfig::new);
-    let mut options = from_headers(&headers, own.config_options())?;
+    let mut options = {
+        let own = shared.session.context().state_ref();
+        let own = own.read();
+        shared
+            .settings
+            .from_headers(&headers, own.config_options())?
+    };
     if let Ok(stages) = DistributedConfig::from_config_options(config.options()) {
         options.extensions.insert(stages.clone());
     }

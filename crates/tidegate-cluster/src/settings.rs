@@ -5,11 +5,13 @@
 //! process and its machine.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
+use parking_lot::Mutex;
 use tidegate::TidegateOptions;
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -52,6 +54,10 @@ fn travels(name: &str) -> bool {
         })
 }
 
+/// What the settings that travel are by default.
+static DEFAULTS: LazyLock<BTreeMap<String, Option<String>>> =
+    LazyLock::new(|| entries(&defaults()));
+
 fn defaults() -> ConfigOptions {
     let mut options = ConfigOptions::new();
     options.extensions.insert(TidegateOptions::default());
@@ -69,10 +75,9 @@ fn entries(options: &ConfigOptions) -> BTreeMap<String, Option<String>> {
 /// # Errors
 /// If it is longer than a header may be.
 pub(crate) fn to_headers(options: &ConfigOptions) -> Result<HeaderMap> {
-    let defaults = entries(&defaults());
     let differing: BTreeMap<String, Option<String>> = entries(options)
         .into_iter()
-        .filter(|(name, value)| defaults.get(name) != Some(value))
+        .filter(|(name, value)| DEFAULTS.get(name) != Some(value))
         .collect();
     let json = serde_json::to_vec(&differing).map_err(external)?;
     let text = STANDARD.encode(json);
@@ -106,12 +111,39 @@ pub(crate) fn statement_of(headers: &HeaderMap) -> Option<String> {
     Some(statement.to_string())
 }
 
+/// The settings that a stage was run with last: a session sends the same ones with each of its statements.
+#[derive(Debug, Default)]
+pub(crate) struct LastSettings(Mutex<Option<(HeaderValue, ConfigOptions)>>);
+
+impl LastSettings {
+    /// Makes the settings of a stage, as [`from_headers`] does; `own` is always the same.
+    ///
+    /// # Errors
+    /// Those of [`from_headers`].
+    pub(crate) fn from_headers(
+        &self,
+        headers: &HeaderMap,
+        own: &ConfigOptions,
+    ) -> Result<ConfigOptions> {
+        let sent = headers.get(SETTINGS);
+        let mut last = self.0.lock();
+        if let (Some((before, options)), Some(sent)) = (&*last, sent)
+            && before == sent
+        {
+            return Ok(options.clone());
+        }
+        let options = from_headers(headers, own)?;
+        *last = sent.map(|sent| (sent.clone(), options.clone()));
+        Ok(options)
+    }
+}
+
 /// Makes the settings of a stage: those of the header, and those of this process, whose session has
 /// `own`.
 ///
 /// # Errors
 /// For headers that `to_headers` did not make, and for settings that this version does not have.
-pub(crate) fn from_headers(headers: &HeaderMap, own: &ConfigOptions) -> Result<ConfigOptions> {
+fn from_headers(headers: &HeaderMap, own: &ConfigOptions) -> Result<ConfigOptions> {
     let Some(text) = headers.get(SETTINGS) else {
         let message = "a stage came without the settings of its session";
         return Err(DataFusionError::Execution(message.into()));

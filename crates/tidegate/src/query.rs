@@ -10,6 +10,7 @@ mod broadcast;
 mod cached_plan;
 mod cancel;
 mod exec;
+mod few_groups;
 mod history;
 mod log;
 mod long_rows;
@@ -48,6 +49,7 @@ use crate::runtime::Runtime;
 use crate::spread::{Extent, SpreadHook, Spreading, planner_of};
 use admission::Admission;
 use broadcast::BroadcastSides;
+use few_groups::FewGroups;
 use long_rows::state_for_small_batches;
 use subqueries::{BESIDE, Subqueries, joined};
 
@@ -224,11 +226,17 @@ fn before_own_rules(
         let exchanges = rules
             .iter()
             .position(|rule| rule.name() == "EnsureRequirements");
+        let exchanges = exchanges.unwrap_or(rules.len());
         let broadcast = BroadcastSides {
             planner: Arc::clone(&hook.0),
             extent,
         };
-        rules.insert(exchanges.unwrap_or(rules.len()), Arc::new(broadcast));
+        let few_groups = FewGroups {
+            planner: Arc::clone(&hook.0),
+        };
+        // Groups are known by their plan, in which no join has been changed yet.
+        rules.insert(exchanges, Arc::new(broadcast));
+        rules.insert(exchanges, Arc::new(few_groups));
     }
     let mut builder =
         SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules);

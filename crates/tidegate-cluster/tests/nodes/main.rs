@@ -8,6 +8,7 @@
 
 mod answers;
 mod files;
+mod groups;
 mod joins;
 mod left;
 mod nodes;

@@ -131,6 +131,20 @@ impl Nodes {
             .unwrap()
     }
 
+    /// Waits until a query is planned otherwise, for what it reads was counted.
+    pub(crate) async fn until(&self, sql: &str, is_known: impl Fn(&str) -> bool) {
+        let began = Instant::now();
+        loop {
+            let explained = self.explained(sql).await;
+            if is_known(&explained) {
+                return;
+            }
+            let elapsed = began.elapsed();
+            assert!(elapsed < Duration::from_secs(60), "{sql}: {explained}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Asserts that a query runs on every executor, and has the rows of one process.
     pub(crate) async fn same(&self, alone: &Session, sql: &str) {
         let explained = self.explained(sql).await;

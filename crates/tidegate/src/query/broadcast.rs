@@ -11,9 +11,9 @@
 
 use std::sync::Arc;
 
-use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -96,13 +96,17 @@ impl BroadcastSides {
             let join = join.builder().with_new_children(sides)?.build()?;
             return join.swap_inputs(PartitionMode::CollectLeft).map(Some);
         }
-        let reduced = match self.is_broadcast(&left, &right) {
-            true => reduced(join, &self.extent)?,
-            false => None,
-        };
-        let sides = match reduced {
-            Some(reduced) => vec![counted(join.left()), reduced],
-            None => vec![counted(join.left()), counted(join.right())],
+        let reduced = |larger| reduced(join, larger, &self.extent);
+        let (is_left_small, is_right_small) = (
+            self.is_broadcast(&left, &right),
+            self.is_broadcast(&right, &left),
+        );
+        let sides = if is_left_small && let Some(right) = reduced(JoinSide::Right)? {
+            vec![counted(join.left()), right]
+        } else if is_right_small && let Some(left) = reduced(JoinSide::Left)? {
+            vec![left, counted(join.right())]
+        } else {
+            vec![counted(join.left()), counted(join.right())]
         };
         join.builder()
             .with_partition_mode(PartitionMode::Partitioned)

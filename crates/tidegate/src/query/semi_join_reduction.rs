@@ -1,12 +1,12 @@
-//! Semi-join reduction: the keys of a small left side filter the right side before it is sent between executors.
+//! Semi-join reduction: the keys of a small side filter the other side before it is sent between executors.
 //!
-//! A join that gives rows of its left side that have no match cannot have that side whole in every executor: each would
-//! give them. But every executor may know the keys of that side. Then only rows of the right side with such a key are
-//! aggregated, where the groups are by the keys, and sent.
+//! A join that gives rows of its smaller side that have no match cannot have that side whole in every executor: each
+//! would give them. But every executor may know the keys of that side. Then only rows of the other side with such a key
+//! are aggregated, where the groups are by the keys, and sent.
 
 use std::sync::Arc;
 
-use datafusion::common::JoinType;
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -19,26 +19,42 @@ use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceCh
 
 use crate::spread::{Extent, is_local};
 
-/// Returns the right side of a join without rows that cannot match. `None` if the join gives such rows, if a key is an
-/// expression, or if the keys of the left side are not those of filtered tables that executors can read again.
+/// Returns the larger side of a join without rows that cannot match. `None` if the join gives such rows, if a key is an
+/// expression, or if the keys of the smaller side are not those of filtered tables that executors can read again.
 pub(super) fn reduced(
     join: &HashJoinExec,
+    larger: JoinSide,
     extent: &Extent,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let is_of_left = matches!(
-        join.join_type(),
-        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark
-    );
+    let (is_reduced, smaller, side) = match larger {
+        JoinSide::Left => (lacks_left(*join.join_type()), join.right(), join.left()),
+        JoinSide::Right | JoinSide::None => {
+            let swapped = join.join_type().swap();
+            (lacks_left(swapped), join.left(), join.right())
+        }
+    };
     let pair = |(left, right): &(_, _)| index_of(left).zip(index_of(right));
     let columns: Option<Vec<(usize, usize)>> = join.on().iter().map(pair).collect();
-    let (true, Some(columns)) = (is_of_left, columns) else {
+    let (true, Some(columns)) = (is_reduced, columns) else {
         return Ok(None);
     };
     let (left, right): (Vec<usize>, Vec<usize>) = columns.into_iter().unzip();
-    let Some(keys) = keys_of(join.left(), left, extent)? else {
+    let (of_smaller, of_side) = match larger {
+        JoinSide::Left => (right, left),
+        JoinSide::Right | JoinSide::None => (left, right),
+    };
+    let Some(keys) = keys_of(smaller, of_smaller, extent)? else {
         return Ok(None);
     };
-    with_keys(join, &keys, join.right(), &right).map(Some)
+    with_keys(join, &keys, side, &of_side).map(Some)
+}
+
+/// Returns whether a join gives rows of its right side that have no match, and none of its left side.
+fn lacks_left(join_type: JoinType) -> bool {
+    matches!(
+        join_type,
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
+    )
 }
 
 /// Returns the number of a column; `None` for another expression.

@@ -189,13 +189,24 @@ pub(super) fn shares(
         };
         shares.into_iter().map(sized).collect()
     });
-    let share = |(groups, size): Read| {
+    let share = |(mut groups, size): Read| {
+        if !in_order {
+            groups.iter_mut().flatten().for_each(without_statistics);
+        }
         let groups = groups.into_iter().map(FileGroup::new).collect();
         let scan = FileScanConfigBuilder::from(scan.clone()).with_file_groups(groups);
         let plan = DataSourceExec::from_data_source(scan.build());
         LeafShare { plan, size }
     };
     Some(reads.into_iter().map(share).collect())
+}
+
+/// Takes the statistics of the whole file off a part of it: each part would send them, and whoever reads it asks the
+/// file's footer for those of its row groups. (The order of rows, where it is kept, is known by them.)
+fn without_statistics(file: &mut PartitionedFile) {
+    if file.range.is_some() {
+        file.statistics = None;
+    }
 }
 
 fn sized(groups: Vec<Vec<PartitionedFile>>) -> Read {

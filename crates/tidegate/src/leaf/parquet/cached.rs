@@ -33,7 +33,7 @@ use crate::files::layer::{Layer, Layered, Opening};
 use crate::options::{CacheMode, TidegateOptions};
 pub(crate) use page_fill::PageFill;
 use planner::CachedMorselizer;
-pub(super) use pruning::{FilePruning, Pruning};
+pub(super) use pruning::Pruning;
 pub(crate) use scan::reorders;
 pub(super) use scan::selects_rows;
 use scan::{CachedScan, Step};

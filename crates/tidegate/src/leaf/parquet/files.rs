@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::SchemaRef;
 use object_store::ObjectMeta;
 use parking_lot::Mutex;
 use parquet::arrow::parquet_to_arrow_schema;
@@ -37,7 +37,7 @@ pub(crate) struct KnownFile {
     pub(super) source: Arc<str>,
     pub(super) footer: Arc<ParquetMetaData>,
     /// The types in which its columns lie in it.
-    stored: OnceLock<Option<Schema>>,
+    stored: OnceLock<Option<SchemaRef>>,
 }
 
 impl HostCache {
@@ -100,11 +100,12 @@ impl KnownFile {
     }
 
     /// Returns the types in which the file's columns lie in it.
-    pub(super) fn stored(&self) -> Option<&Schema> {
+    pub(super) fn stored(&self) -> Option<&SchemaRef> {
         let read = || {
             let footer = self.footer.file_metadata();
             let metadata = footer.key_value_metadata();
-            parquet_to_arrow_schema(footer.schema_descr(), metadata).ok()
+            let schema = parquet_to_arrow_schema(footer.schema_descr(), metadata).ok()?;
+            Some(Arc::new(schema))
         };
         self.stored.get_or_init(read).as_ref()
     }

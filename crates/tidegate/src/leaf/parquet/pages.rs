@@ -15,6 +15,7 @@ mod share;
 mod units;
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,8 +36,10 @@ use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource_parquet::DefaultParquetFileReaderFactory;
+use parking_lot::Mutex;
 
 use super::cached::{CachedSource, Pruning, planned_source};
+use super::files::KnownFile;
 use super::source::{Gate, GatedSource};
 use crate::lower::plan::plain_columns;
 use share::Unit;
@@ -59,6 +62,8 @@ pub(crate) struct PageScan {
     runtime_filters: Vec<Arc<dyn PhysicalExpr>>,
     /// What the partitions take from where no run shares the scan out.
     units: Units,
+    /// The files that were opened last.
+    recent: Mutex<VecDeque<Arc<KnownFile>>>,
 }
 
 /// A column that is read, as the table has it.
@@ -113,6 +118,7 @@ impl PageScan {
             inputs,
             pruning,
             runtime_filters,
+            recent: Mutex::default(),
         }))
     }
 

@@ -4,9 +4,9 @@
 //! by DataFusion's adapter, since statistics are found by where a column lies in the file.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::ParquetSource;
 use datafusion::physical_expr::PhysicalExpr;
@@ -22,6 +22,7 @@ use datafusion_datasource_parquet::{
     RowGroupAccessPlanFilter, apply_file_schema_type_coercions,
 };
 use datafusion_pruning::{PruningPredicate, PruningPredicateBuilder};
+use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::arrow::{ParquetRecordBatchStreamBuilder, parquet_column};
@@ -33,6 +34,16 @@ pub(crate) struct Pruning {
     predicate: Arc<dyn PhysicalExpr>,
     table: TableSchema,
     max_in_list_size: usize,
+    /// What it was made into last: parts of one file, and files with the same columns, follow each other.
+    last: Mutex<Option<ForFiles>>,
+}
+
+/// A predicate in the columns of files that have the same ones.
+struct ForFiles {
+    generation: u64,
+    stored: SchemaRef,
+    partition_values: Vec<ScalarValue>,
+    pruning: Option<Arc<FilePruning>>,
 }
 
 impl Pruning {
@@ -44,6 +55,7 @@ impl Pruning {
             predicate,
             table: source.table_schema().clone(),
             max_in_list_size: parquet.max_in_list_size,
+            last: Mutex::new(None),
         })
     }
 
@@ -73,16 +85,41 @@ impl Pruning {
         &self,
         file: &PartitionedFile,
         known: &KnownFile,
+    ) -> Option<Arc<FilePruning>> {
+        let stored = known.stored()?;
+        let generation = self.generation();
+        let mut last = self.last.lock();
+        if let Some(last) = &*last
+            && last.generation == generation
+            && last.stored == *stored
+            && last.partition_values == file.partition_values
+        {
+            return last.pruning.clone();
+        }
+        let pruning = self.for_columns(stored, &file.partition_values);
+        let pruning = pruning.map(Arc::new);
+        *last = Some(ForFiles {
+            generation,
+            stored: Arc::clone(stored),
+            partition_values: file.partition_values.clone(),
+            pruning: pruning.clone(),
+        });
+        pruning
+    }
+
+    fn for_columns(
+        &self,
+        stored: &SchemaRef,
+        partition_values: &[ScalarValue],
     ) -> Option<FilePruning> {
         let logical = self.table.file_schema();
-        let stored = known.stored()?;
         let physical = apply_file_schema_type_coercions(logical, stored);
-        let physical = physical.unwrap_or_else(|| stored.clone());
+        let physical = physical.unwrap_or_else(|| Schema::clone(stored));
         let physical = Arc::new(as_planned(&physical, logical));
         let partitions = self.table.table_partition_cols().iter();
         let constants: HashMap<&str, &ScalarValue> = partitions
             .map(|field| field.name().as_str())
-            .zip(&file.partition_values)
+            .zip(partition_values)
             .collect();
         let predicate = Arc::clone(&self.predicate);
         let predicate = replace_columns_with_literals(predicate, &constants).ok()?;
@@ -98,7 +135,11 @@ impl Pruning {
             .with_max_in_list_size(self.max_in_list_size)
             .try_build(Arc::clone(&predicate))
             .ok()?;
-        Some(FilePruning { predicate, pruning })
+        Some(FilePruning {
+            predicate,
+            pruning,
+            pages: OnceLock::new(),
+        })
     }
 }
 
@@ -119,6 +160,8 @@ pub(crate) struct FilePruning {
     /// The predicate in the columns of the file.
     predicate: Arc<dyn PhysicalExpr>,
     pruning: PruningPredicate,
+    /// It by parts, for the page index.
+    pages: OnceLock<PagePruningAccessPlanFilter>,
 }
 
 impl FilePruning {
@@ -200,13 +243,13 @@ impl FilePruning {
         metrics: &ParquetFileMetrics,
     ) -> ParquetAccessPlan {
         let schema = self.pruning.schema();
-        PagePruningAccessPlanFilter::new(&self.predicate, Arc::clone(schema))
-            .prune_plan_with_page_index(
-                access,
-                schema,
-                known.footer.file_metadata().schema_descr(),
-                &known.footer,
-                metrics,
-            )
+        let by_parts = || PagePruningAccessPlanFilter::new(&self.predicate, Arc::clone(schema));
+        self.pages.get_or_init(by_parts).prune_plan_with_page_index(
+            access,
+            schema,
+            known.footer.file_metadata().schema_descr(),
+            &known.footer,
+            metrics,
+        )
     }
 }

@@ -22,7 +22,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use tidegate_pages::ColumnRequest;
 
-use super::super::cached::{FilePruning, Kept, PageFill, Pruning, selects_rows};
+use super::super::cached::{Kept, PageFill, Pruning, selects_rows};
 use super::super::files::KnownFile;
 use super::bytes::open_local;
 use super::row_group::selection_of;
@@ -30,12 +30,15 @@ use super::share::Unit;
 use super::{Input, PageScan};
 use crate::files::guard::ExpectedRows;
 
+/// Files that a scan remembers: as many as partitions may be at.
+const RECENT_MAX: usize = 16;
+
 type Columns = std::result::Result<Arc<[ColumnRequest]>, &'static str>;
 
 /// A file whose footer was read.
 pub(super) struct OpenFile {
     planned: PartitionedFile,
-    known: KnownFile,
+    known: Arc<KnownFile>,
     store: Arc<dyn ObjectStore>,
     /// The file, if it is one of this machine of which pages are read.
     local: OnceLock<Arc<File>>,
@@ -181,6 +184,30 @@ impl OpenFile {
     }
 }
 
+/// Puts ranges of a file together, as an access plan for the row groups that begin in them.
+fn joined(
+    first: &PartitionedFile,
+    parts: &[PartitionedFile],
+    footer: &ParquetMetaData,
+) -> PartitionedFile {
+    let mut file = first.clone();
+    if parts.len() == 1 {
+        return file;
+    }
+    let row_groups = footer.row_groups();
+    let mut access = ParquetAccessPlan::new_none(row_groups.len());
+    for range in parts.iter().filter_map(|part| part.range.as_ref()) {
+        let all = ParquetAccessPlan::new_all(row_groups.len());
+        let mut in_range = RowGroupAccessPlanFilter::new(all);
+        in_range.prune_by_range(row_groups, range);
+        for row_group in in_range.row_group_indexes() {
+            access.scan(row_group);
+        }
+    }
+    file.range = None;
+    file.with_extension(access)
+}
+
 /// Returns whether values that are stored as one type are those of the other.
 fn is_same_type(stored: &DataType, wanted: &DataType) -> bool {
     let is_text = |data_type: &DataType| {
@@ -193,37 +220,44 @@ fn is_same_type(stored: &DataType, wanted: &DataType) -> bool {
 }
 
 impl PageScan {
-    /// Opens a file, of which an access plan may name row groups, and returns what is read of it.
+    /// Opens a file, of which ranges, or an access plan, may name row groups, and returns what is read of it.
     ///
     /// # Errors
     /// There is no such store.
     pub(super) async fn open(
         &self,
-        file: &PartitionedFile,
+        parts: &[PartitionedFile],
         partition: usize,
         ctx: &Arc<TaskContext>,
     ) -> Result<VecDeque<Unit>> {
-        match self.pages_of(file, partition, ctx).await? {
-            Ok(units) => Ok(units),
+        Ok(match self.pages_of(parts, partition, ctx).await? {
+            Ok(units) => units,
             // What is wrong with the file, if something is, the source has words for.
-            Err(why) => Ok(VecDeque::from([Unit::Rows(Box::new(file.clone()), why)])),
-        }
+            Err(why) => {
+                let parts = parts.iter().cloned();
+                parts.map(|part| Unit::Rows(Box::new(part), why)).collect()
+            }
+        })
     }
 
     async fn pages_of(
         &self,
-        file: &PartitionedFile,
+        parts: &[PartitionedFile],
         partition: usize,
         ctx: &Arc<TaskContext>,
     ) -> Result<std::result::Result<VecDeque<Unit>, &'static str>> {
-        if selects_rows(file) {
+        let Some(first) = parts.first() else {
+            return Ok(Ok(VecDeque::new()));
+        };
+        if selects_rows(first) {
             return Ok(Err("rows of it are selected"));
         }
         let url = &self.config.object_store_url;
         let store = ctx.runtime_env().object_store(url)?;
-        let Some((footer, reader)) = self.read_footer(file, partition, ctx).await else {
+        let Some((footer, reader)) = self.read_footer(first, partition, ctx).await else {
             return Ok(Err("its footer was not read"));
         };
+        let file = &joined(first, parts, &footer);
         let num_row_groups = footer.num_row_groups();
         let access = match file.extension::<ParquetAccessPlan>() {
             Some(access) if access.len() == num_row_groups => access.clone(),
@@ -232,7 +266,7 @@ impl PageScan {
         };
         let opened = OpenFile {
             planned: file.clone(),
-            known: KnownFile::new(url.as_str(), file.object_meta.clone(), footer),
+            known: self.known(url.as_str(), file, footer),
             local: OnceLock::new(),
             store: Arc::clone(&store),
             columns: OnceLock::new(),
@@ -290,6 +324,24 @@ impl PageScan {
         Ok(Ok(units))
     }
 
+    /// Returns what is known of a file, of which other parts may have been opened before.
+    fn known(
+        &self,
+        url: &str,
+        file: &PartitionedFile,
+        footer: Arc<ParquetMetaData>,
+    ) -> Arc<KnownFile> {
+        let mut recent = self.recent.lock();
+        let is_it = |known: &&Arc<KnownFile>| Arc::ptr_eq(&known.footer, &footer);
+        if let Some(known) = recent.iter().find(is_it) {
+            return Arc::clone(known);
+        }
+        let known = Arc::new(KnownFile::new(url, file.object_meta.clone(), footer));
+        recent.truncate(RECENT_MAX - 1);
+        recent.push_front(Arc::clone(&known));
+        known
+    }
+
     async fn read_footer(
         &self,
         file: &PartitionedFile,
@@ -326,7 +378,7 @@ impl PageScan {
             chosen.prune_by_range(opened.metadata().row_groups(), range);
         }
         let pruning = self.pruning.as_ref();
-        let pruning: Option<FilePruning> = pruning.and_then(|all| all.for_file(file, known));
+        let pruning = pruning.and_then(|all| all.for_file(file, known));
         let (Some(pruning), Some(source)) = (pruning, self.planned()) else {
             return chosen.build();
         };

@@ -130,7 +130,7 @@ impl Share {
             let Some(file) = claims.next().await? else {
                 return Ok(None);
             };
-            let opened = self.scan.open(&file, self.partition, &self.ctx).await?;
+            let opened = self.scan.open(&[file], self.partition, &self.ctx).await?;
             self.units.extend(opened);
         }
     }
@@ -143,10 +143,9 @@ impl Share {
                 Turn::End => return Ok(None),
                 Turn::Take(unit) => return Ok(Some(unit)),
                 Turn::Open(opening) => {
-                    if let Some(file) = opening.file() {
-                        let opened = self.scan.open(file, self.partition, &self.ctx).await?;
-                        opening.done(opened);
-                    }
+                    let parts = opening.parts();
+                    let opened = self.scan.open(parts, self.partition, &self.ctx).await?;
+                    opening.done(opened);
                 }
             }
         }

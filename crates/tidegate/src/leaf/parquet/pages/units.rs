@@ -4,10 +4,13 @@
 //! open other files, or wait. Whoever stops before a file is open gives it back.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use datafusion_datasource::PartitionedFile;
+use datafusion_datasource_parquet::ParquetAccessPlan;
+use object_store::path::Path;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -26,8 +29,8 @@ pub(super) struct Units {
 
 #[derive(Default)]
 struct Left {
-    /// Files that nobody has opened.
-    files: VecDeque<PartitionedFile>,
+    /// Files that nobody has opened, each with the parts of it that are read.
+    files: VecDeque<Vec<PartitionedFile>>,
     /// What was opened and not taken.
     open: VecDeque<Unit>,
     /// What was opened is in the order that was asked for.
@@ -49,7 +52,7 @@ pub(super) enum Turn<'a> {
 /// A file that one partition opens.
 pub(super) struct Opening<'a> {
     units: &'a Units,
-    file: Option<Box<PartitionedFile>>,
+    parts: Vec<PartitionedFile>,
 }
 
 impl Units {
@@ -57,7 +60,7 @@ impl Units {
     pub(super) fn new(files: impl Iterator<Item = PartitionedFile>) -> Self {
         Self {
             left: Mutex::new(Left {
-                files: files.collect(),
+                files: by_file(files),
                 ..Left::default()
             }),
             changed: Notify::new(),
@@ -99,26 +102,43 @@ impl Units {
         if let Some(unit) = left.open.pop_front() {
             return Some(Turn::Take(unit));
         }
-        if let Some(file) = left.files.pop_front() {
+        if let Some(parts) = left.files.pop_front() {
             left.num_opening += 1;
-            return Some(Turn::Open(Opening {
-                units: self,
-                file: Some(Box::new(file)),
-            }));
+            return Some(Turn::Open(Opening { units: self, parts }));
         }
         (left.num_opening == 0).then_some(Turn::End)
     }
 }
 
+/// Puts ranges of one file together: it is opened once for all of them.
+fn by_file(files: impl Iterator<Item = PartitionedFile>) -> VecDeque<Vec<PartitionedFile>> {
+    let mut all: VecDeque<Vec<PartitionedFile>> = VecDeque::new();
+    let mut places: HashMap<Path, usize> = HashMap::new();
+    for file in files {
+        if file.range.is_none() || file.extension::<ParquetAccessPlan>().is_some() {
+            all.push_back(vec![file]);
+            continue;
+        }
+        match places.entry(file.object_meta.location.clone()) {
+            Entry::Occupied(place) => all[*place.get()].push(file),
+            Entry::Vacant(place) => {
+                place.insert(all.len());
+                all.push_back(vec![file]);
+            }
+        }
+    }
+    all
+}
+
 impl Opening<'_> {
-    /// Returns the file.
-    pub(super) fn file(&self) -> Option<&PartitionedFile> {
-        self.file.as_deref()
+    /// Returns the parts of the file that are read.
+    pub(super) fn parts(&self) -> &[PartitionedFile] {
+        &self.parts
     }
 
     /// Leaves what was opened to whoever asks next.
     pub(super) fn done(mut self, opened: VecDeque<Unit>) {
-        self.file = None;
+        self.parts.clear();
         let mut left = self.units.left.lock();
         left.open.extend(opened);
         left.is_ordered = false;
@@ -128,7 +148,9 @@ impl Opening<'_> {
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
         let mut left = self.units.left.lock();
-        left.files.extend(self.file.take().map(|file| *file));
+        if !self.parts.is_empty() {
+            left.files.push_back(std::mem::take(&mut self.parts));
+        }
         left.num_opening -= 1;
         drop(left);
         self.units.changed.notify_waiters();
