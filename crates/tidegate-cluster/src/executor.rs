@@ -270,9 +270,7 @@ fn stage_session(shared: &Shared, ctx: WorkerQueryContext) -> Result<SessionStat
     let mut options = {
         let own = shared.session.context().state_ref();
         let own = own.read();
-        shared
-            .settings
-            .from_headers(&headers, own.config_options())?
+        shared.settings.read(&headers, own.config_options())?
     };
     if let Ok(stages) = DistributedConfig::from_config_options(config.options()) {
         options.extensions.insert(stages.clone());

@@ -120,11 +120,7 @@ impl LastSettings {
     ///
     /// # Errors
     /// Those of [`from_headers`].
-    pub(crate) fn from_headers(
-        &self,
-        headers: &HeaderMap,
-        own: &ConfigOptions,
-    ) -> Result<ConfigOptions> {
+    pub(crate) fn read(&self, headers: &HeaderMap, own: &ConfigOptions) -> Result<ConfigOptions> {
         let sent = headers.get(SETTINGS);
         let mut last = self.0.lock();
         if let (Some((before, options)), Some(sent)) = (&*last, sent)
