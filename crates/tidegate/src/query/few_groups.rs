@@ -1,8 +1,8 @@
-//! Groups that are few: they are ended where the statement's rows go, not in a stage of their own between executors.
+//! The final aggregation of a statement with few groups, on the scheduler.
 //!
-//! DataFusion sends groups to partitions by their keys, to be ended side by side. Between executors that is one stage
-//! more, which costs more than it gains unless there are many groups. How many there are is not known before they were
-//! counted once ([`SpreadPlanner::counted`]).
+//! DataFusion partitions groups by their keys, and each partition ends its own. Between executors that takes one more
+//! stage, which pays for many groups alone. How many there are is known once executors have counted them
+//! ([`SpreadPlanner::counted`]).
 
 use std::sync::Arc;
 
@@ -10,19 +10,20 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
+use super::semi_join_reduction::over;
 use crate::spread::SpreadPlanner;
 
-/// The groups of all partitions together that one partition ends.
+/// The maximum number of groups, those of all partitions together, that the scheduler aggregates.
 const GROUPS_MAX: u64 = 1 << 16;
 
-/// Decides where the last groups of a statement are ended; belongs before exchanges are added.
+/// Decides where the final aggregation runs; belongs before exchanges are added.
 #[derive(Debug)]
 pub(super) struct FewGroups {
     pub(super) planner: Arc<dyn SpreadPlanner>,
@@ -47,10 +48,10 @@ impl PhysicalOptimizerRule for FewGroups {
 }
 
 impl FewGroups {
-    /// Replaces the last groups of a plan, if nothing above them gains from several partitions.
+    /// Replaces the last aggregate of a plan, if nothing above it gains from several partitions.
     fn replaced(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-            return self.ended(aggregate);
+            return self.aggregated(aggregate);
         }
         let is_plain = node.is::<OutputRequirementExec>()
             || node.is::<ProjectionExec>()
@@ -65,14 +66,11 @@ impl FewGroups {
         let Some(input) = self.replaced(input)? else {
             return Ok(None);
         };
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        Arc::clone(node)
-            .replace_children(vec![input], options)
-            .map(Some)
+        over(node, vec![input]).map(Some)
     }
 
-    /// Ends groups in one partition if they are few, and has them counted unless they are known to be many.
-    fn ended(&self, aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    /// Aggregates in one partition if there are few groups, and has them counted unless they are known to be many.
+    fn aggregated(&self, aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let partial = aggregate.input();
         let of_partitions = partial
             .downcast_ref::<AggregateExec>()
@@ -85,7 +83,7 @@ impl FewGroups {
             Some(_) => AggregateMode::Final,
             None => AggregateMode::FinalPartitioned,
         };
-        let ended = AggregateExec::try_new(
+        let last = AggregateExec::try_new(
             mode,
             Arc::new(aggregate.group_expr().clone()),
             aggregate.aggr_expr().to_vec(),
@@ -93,7 +91,7 @@ impl FewGroups {
             self.planner.counted(partial),
             aggregate.input_schema(),
         )?;
-        let ended = ended.with_limit_options(aggregate.limit_options());
-        Ok(Some(Arc::new(ended)))
+        let last = last.with_limit_options(aggregate.limit_options());
+        Ok(Some(Arc::new(last)))
     }
 }

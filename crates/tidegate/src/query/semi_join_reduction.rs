@@ -103,7 +103,8 @@ fn copied(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     over(plan, inputs.collect::<Result<_>>()?)
 }
 
-fn over(
+/// Puts a node over other inputs.
+pub(super) fn over(
     node: &Arc<dyn ExecutionPlan>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {

@@ -30,7 +30,7 @@ use super::share::Unit;
 use super::{Input, PageScan};
 use crate::files::guard::ExpectedRows;
 
-/// Files that a scan remembers: as many as partitions may be at.
+/// The files that a scan remembers, at the most: partitions claim parts of different files in turn.
 const RECENT_MAX: usize = 16;
 
 type Columns = std::result::Result<Arc<[ColumnRequest]>, &'static str>;
@@ -184,7 +184,7 @@ impl OpenFile {
     }
 }
 
-/// Puts ranges of a file together, as an access plan for the row groups that begin in them.
+/// Puts disjoint ranges of a file together, as an access plan for the row groups that begin in them.
 fn joined(
     first: &PartitionedFile,
     parts: &[PartitionedFile],

@@ -4,7 +4,6 @@
 //! open other files, or wait. Whoever stops before a file is open gives it back.
 
 use std::cmp::Ordering;
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -110,24 +109,36 @@ impl Units {
     }
 }
 
-/// Puts ranges of one file together: it is opened once for all of them.
+/// Puts disjoint ranges of one file together: it is opened once for all of them. A file that a scan lists twice is read
+/// twice.
 fn by_file(files: impl Iterator<Item = PartitionedFile>) -> VecDeque<Vec<PartitionedFile>> {
     let mut all: VecDeque<Vec<PartitionedFile>> = VecDeque::new();
-    let mut places: HashMap<Path, usize> = HashMap::new();
+    let mut last_of: HashMap<Path, usize> = HashMap::new();
     for file in files {
-        if file.range.is_none() || file.extension::<ParquetAccessPlan>().is_some() {
+        let is_part = file.range.is_some() && file.extension::<ParquetAccessPlan>().is_none();
+        if !is_part {
             all.push_back(vec![file]);
             continue;
         }
-        match places.entry(file.object_meta.location.clone()) {
-            Entry::Occupied(place) => all[*place.get()].push(file),
-            Entry::Vacant(place) => {
-                place.insert(all.len());
+        let path = &file.object_meta.location;
+        let parts = last_of.get(path).and_then(|index| all.get_mut(*index));
+        match parts.filter(|parts| !parts.iter().any(|part| overlap(part, &file))) {
+            Some(parts) => parts.push(file),
+            None => {
+                last_of.insert(path.clone(), all.len());
                 all.push_back(vec![file]);
             }
         }
     }
     all
+}
+
+/// Returns whether two parts of a file have bytes in common.
+fn overlap(one: &PartitionedFile, other: &PartitionedFile) -> bool {
+    match (&one.range, &other.range) {
+        (Some(one), Some(other)) => one.start < other.end && other.start < one.end,
+        _ => true,
+    }
 }
 
 impl Opening<'_> {
@@ -154,5 +165,42 @@ impl Drop for Opening<'_> {
         left.num_opening -= 1;
         drop(left);
         self.units.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion_datasource::PartitionedFile;
+
+    use super::by_file;
+
+    #[test]
+    fn a_file_that_is_listed_twice_is_read_twice() {
+        let part = |path: &str, start, end| PartitionedFile::new(path, 100).with_range(start, end);
+        let whole = PartitionedFile::new("a", 100);
+        let files = [
+            part("a", 0, 50),
+            part("b", 0, 60),
+            part("a", 50, 100),
+            part("a", 0, 50),
+            part("b", 60, 100),
+            part("a", 50, 100),
+            whole.clone(),
+            whole,
+        ];
+        let opened = by_file(files.into_iter());
+        let described = opened.iter().map(|parts| {
+            let ranges = parts.iter().map(|part| part.range.as_ref());
+            let ranges = ranges.map(|range| range.map_or((0, 0), |range| (range.start, range.end)));
+            (parts[0].path().as_ref(), ranges.collect::<Vec<_>>())
+        });
+        let expected = [
+            ("a", vec![(0, 50), (50, 100)]),
+            ("b", vec![(0, 60), (60, 100)]),
+            ("a", vec![(0, 50), (50, 100)]),
+            ("a", vec![(0, 0)]),
+            ("a", vec![(0, 0)]),
+        ];
+        assert_eq!(described.collect::<Vec<_>>(), expected);
     }
 }
