@@ -11,7 +11,8 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{exec_err, internal_err};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::execution::config::SessionConfig;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -157,7 +158,7 @@ impl Run {
             match std::mem::replace(&mut self.at, At::Over) {
                 At::Over => return Ok(None),
                 At::Planned(attempt) => {
-                    let ctx = in_session(&self.ctx, &attempt.state);
+                    let ctx = in_session(&self.ctx, &attempt.config);
                     let rows = attempt.plan.execute(0, ctx)?;
                     self.at = At::Running(attempt, rows);
                 }
@@ -333,7 +334,6 @@ fn shown(error: DataFusionError) -> DataFusionError {
 }
 
 /// Makes the context of a statement's stages: the statement's memory, and the session that plans them.
-fn in_session(ctx: &Arc<TaskContext>, state: &SessionState) -> Arc<TaskContext> {
-    let config = state.config().clone();
-    Arc::new(copied_context(ctx).with_session_config(config))
+fn in_session(ctx: &Arc<TaskContext>, config: &SessionConfig) -> Arc<TaskContext> {
+    Arc::new(copied_context(ctx).with_session_config(config.clone()))
 }

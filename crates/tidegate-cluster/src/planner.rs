@@ -7,9 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::catalog::Session as DataFusionSession;
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
+use datafusion::execution::config::SessionConfig;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -363,7 +365,8 @@ pub(crate) struct Spreader {
 pub(crate) struct Attempt {
     pub(crate) number: usize,
     pub(crate) plan: Arc<dyn ExecutionPlan>,
-    pub(crate) state: SessionState,
+    /// With what its stages are sent.
+    pub(crate) config: SessionConfig,
     pub(crate) watch: Arc<Watch>,
     pub(crate) executors: Arc<[Usable]>,
     /// How many tasks it has.
@@ -430,13 +433,14 @@ impl Spreader {
             watch: Some(Arc::clone(&watch)),
         };
         let base = LocalLeaf::hide(reset_plan_states(Arc::clone(&self.base))?)?;
-        let state = self.stages_state(base, &executors, resolver)?;
+        let (planner, config) = self.stages(base, &executors, resolver)?;
+        let mut state = self.state.clone();
+        *state.config_mut() = config;
         let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
             produce_one_row: false,
             schema: Arc::new(datafusion::common::DFSchema::empty()),
         });
-        let plan = state.query_planner();
-        let plan = plan.create_physical_plan(&nothing, &state).await?;
+        let plan = planner.create_physical_plan(&nothing, &state).await?;
         if !plan.is::<DistributedExec>() {
             return Ok(None);
         }
@@ -444,7 +448,7 @@ impl Spreader {
             number,
             tasks: num_tasks(&plan)?,
             plan,
-            state,
+            config: state.config().clone(),
             watch,
             executors,
         }))
@@ -469,14 +473,14 @@ impl Spreader {
         }
     }
 
-    /// Makes the state that cuts `base` into stages for these executors. One list says how many tasks a
-    /// stage has, how its leaves are shared, and where each task runs.
-    fn stages_state(
+    /// Makes what cuts `base` into stages for these executors. One list says how many tasks a stage has, how its
+    /// leaves are shared, and where each task runs.
+    fn stages(
         &self,
         base: Arc<dyn ExecutionPlan>,
         executors: &Arc<[Usable]>,
         resolver: Resolver,
-    ) -> Result<SessionState> {
+    ) -> Result<(Arc<dyn QueryPlanner + Send + Sync>, SessionConfig)> {
         let count = executors.len();
         let kinds = Arc::new(Kinds::of(&base)?);
         let sharing = Sharing {
@@ -490,11 +494,13 @@ impl Spreader {
         let first = self.statement as usize;
         let headers = to_headers(self.state.config_options())?;
         let headers = with_statement(headers, &self.tasks.word_of(self.statement))?;
-        let mut builder = SessionStateBuilder::new_from_existing(self.state.clone());
-        if let (Some(config), Some(partitions)) = (builder.config(), partitions_of(executors)) {
+        let mut config = self.state.config().clone();
+        if let Some(partitions) = partitions_of(executors) {
             config.options_mut().execution.target_partitions = partitions;
         }
-        let builder = builder
+        // No state is built of it: that registers every function again.
+        let mut builder = SessionStateBuilder::new()
+            .with_config(config)
             .with_query_planner(Arc::new(Planned(base)))
             .with_distributed_planner()
             .with_distributed_worker_resolver(Urls(Arc::clone(executors)))
@@ -524,7 +530,10 @@ impl Spreader {
                 });
                 Some(Ok(RouteTasksEventResponse::new(urls.collect())))
             });
-        Ok(builder.build())
+        match (builder.query_planner().take(), builder.config().take()) {
+            (Some(planner), Some(config)) => Ok((planner, config)),
+            _ => internal_err!("stages have no planner"),
+        }
     }
 }
 

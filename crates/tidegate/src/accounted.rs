@@ -3,6 +3,8 @@
 //! Rows are counted before they are kept: a statement that would exceed the limit, or has NULL where the table says
 //! NOT NULL, fails, and the table is what it was. Buffers that several arrays share are counted once.
 
+pub(crate) mod changes;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -143,27 +145,6 @@ impl TableProvider for AccountedTable {
         self.inner.get_column_default(column)
     }
 
-    async fn delete_from(
-        &self,
-        state: &dyn PlanSession,
-        filters: Vec<Expr>,
-    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        let done = self.inner.delete_from(state, filters).await;
-        self.count_again().await;
-        done
-    }
-
-    async fn update(
-        &self,
-        state: &dyn PlanSession,
-        assignments: Vec<(String, Expr)>,
-        filters: Vec<Expr>,
-    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        let done = self.inner.update(state, assignments, filters).await;
-        self.count_again().await;
-        done
-    }
-
     async fn truncate(&self, state: &dyn PlanSession) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let done = self.inner.truncate(state).await;
         self.count_again().await;
@@ -175,8 +156,8 @@ impl TableProvider for AccountedTable {
 ///
 /// # Errors
 /// [`ErrorKind::Sql`] names the first column in which a row has NULL instead.
-pub(crate) fn refuse_nulls(schema: &Schema, batch: &RecordBatch) -> Result<(), Error> {
-    let mut columns = schema.fields().iter().zip(batch.columns());
+pub(crate) fn refuse_nulls(schema: &Schema, columns: &[ArrayRef]) -> Result<(), Error> {
+    let mut columns = schema.fields().iter().zip(columns);
     let is_wrong = |(field, column): &(&FieldRef, &ArrayRef)| {
         !field.is_nullable() && column.logical_null_count() > 0
     };
@@ -223,7 +204,7 @@ impl DataSink for AccountedSink {
         let mut new = vec![Vec::new(); self.partitions.len()];
         let (mut num_rows, mut next) = (0, 0);
         while let Some(batch) = rows.try_next().await? {
-            refuse_nulls(&self.declared, &batch)?;
+            refuse_nulls(&self.declared, batch.columns())?;
             charge.add(&batch)?;
             num_rows += batch.num_rows() as u64;
             new[next].push(batch);

@@ -4,6 +4,7 @@
 //! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
 //! that they run wherever that expression would. [`custom`] has those that a program registers, with
 //! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
+//! [`dates`] dates with a time of day, [`or_null`] the value of a subquery without rows,
 //! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`len`] what `len` counts, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
 //! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
@@ -18,6 +19,7 @@ pub(crate) mod bits;
 pub(crate) mod bounded;
 pub(crate) mod counts;
 pub(crate) mod custom;
+pub(crate) mod dates;
 mod digits;
 pub(crate) mod division;
 pub(crate) mod folding;
@@ -35,6 +37,7 @@ pub(crate) mod lists;
 pub(crate) mod macros;
 pub(crate) mod moments;
 pub(crate) mod multiples;
+pub(crate) mod or_null;
 pub(crate) mod ordered_lists;
 pub(crate) mod percentile;
 mod plain;

@@ -3,21 +3,24 @@
 //! [`filtered_aggregates`] guards arguments of aggregates by their FILTER. [`intervals`] keeps filters from bounds of columns
 //! that are not true. [`grouping_sets`] hides what is not true of the rows of grouping
 //! sets from the physical optimizer. [`lazy_logic`] has AND and OR go from left to right.
-//! [`set_comparison`] names the subqueries of ALL and ANY, [`set_copies`] counts duplicates in INTERSECT ALL and
+//! [`set_copies`] counts duplicates in INTERSECT ALL and
 //! EXCEPT ALL, [`windows`] mends sort keys. [`null_safe_joins`] and [`repeated_names`] keep two of DataFusion's rules
 //! from plans that they would give another meaning. `docs/upstream.md` has a minimal reproduction of each bug.
 //! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined, [`dependent_subqueries`] joins those that
 //! compare with more than `=`.
 //! [`value_lists`] keeps lists of IN apart that the optimizer would join as if there were no NULL.
+//! [`date_frames`] has RANGE over dates know of hours. [`empty_subqueries`] has those without a row be NULL.
 //! [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
 //! [`distinct_pairs`] refuses DISTINCT that would not be obeyed.
 //! [`lateral_lists`] unnests lists of a table in its own FROM.
 //! [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
 
 pub(crate) mod bounded_values;
+mod date_frames;
 mod dependent_subqueries;
 mod distinct_arguments;
 pub(crate) mod distinct_pairs;
+mod empty_subqueries;
 pub(crate) mod exact_sums;
 mod filtered_aggregates;
 mod grouping_sets;
@@ -28,7 +31,6 @@ mod null_safe_joins;
 mod predicate_subqueries;
 mod raising;
 mod repeated_names;
-mod set_comparison;
 mod set_copies;
 mod value_lists;
 pub(crate) mod walk;
@@ -41,10 +43,13 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
+use crate::accounted::changes::change_named_rows;
 use crate::node_rule::{NodeRule, PlanRule};
 use bounded_values::bound_values;
+use date_frames::range_over_dates;
 use dependent_subqueries::join_dependent_subqueries;
 use distinct_arguments::SplitDistinctArguments;
+use empty_subqueries::null_of_no_row;
 use filtered_aggregates::guard_filtered_aggregates;
 use grouping_sets::hide_grouping_set_claims;
 use intervals::distrust_intervals;
@@ -53,7 +58,6 @@ use lazy_logic::{make_logic_lazy, make_projections_lazy};
 use null_safe_joins::{Kept, has_null_safe_join, is_null_safe_join};
 use predicate_subqueries::count_subqueries;
 use repeated_names::PushByUniqueNames;
-use set_comparison::name_set_comparisons;
 use set_copies::number_copies;
 use value_lists::separate_lists;
 use windows::{ComputeKeys, drop_repeated_keys};
@@ -71,20 +75,22 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let guard = PlanRule("guard_filtered_aggregates", guard_filtered_aggregates);
     let join = PlanRule("join_dependent_subqueries", join_dependent_subqueries);
     let mut builder = builder
+        // Before the others: what they put above a scan hides its rows.
+        .with_analyzer_rule(Arc::new(PlanRule("change_named_rows", change_named_rows)))
+        .with_analyzer_rule(Arc::new(PlanRule("null_of_no_row", null_of_no_row)))
         .with_analyzer_rule(Arc::new(PlanRule("unnest_beside_rows", unnest_beside_rows)))
         .with_analyzer_rule(Arc::new(PlanRule("bound_values", bound_values)))
         .with_analyzer_rule(Arc::new(PlanRule("separate_lists", separate_lists)))
         .with_analyzer_rule(Arc::new(guard))
-        .with_analyzer_rule(Arc::new(PlanRule(
-            "name_set_comparisons",
-            name_set_comparisons,
-        )))
         .with_analyzer_rule(Arc::new(PlanRule("count_subqueries", count_subqueries)))
         .with_analyzer_rule(Arc::new(join))
         .with_analyzer_rule(Arc::new(PlanRule("number_copies", number_copies)))
         .with_analyzer_rule(Arc::new(PlanRule("drop_repeated_keys", drop_repeated_keys)))
         .with_optimizer_rule(Arc::new(SplitDistinctArguments))
         .with_optimizer_rule(Arc::new(ComputeKeys));
+    let before_types = PlanRule("range_over_dates", range_over_dates);
+    let analyzer = builder.analyzer().get_or_insert_default();
+    analyzer.rules.insert(0, Arc::new(before_types));
     let logical = builder.optimizer().get_or_insert_default();
     for rule in &mut logical.rules {
         let from: fn(&LogicalPlan) -> Result<bool> = match rule.name() {

@@ -19,6 +19,9 @@ use datafusion::logical_expr::{
 };
 use sqlparser::ast::BinaryOperator;
 
+/// The name of the product of an interval and a number.
+pub(super) const INTERVAL_TIMES: &str = "interval_times";
+
 const DAYS_OF_MONTH: f64 = 30.0;
 const NANOSECONDS_OF_DAY: f64 = 86_400e9;
 
@@ -76,7 +79,7 @@ impl Multiple {
 impl ScalarUDFImpl for Multiple {
     fn name(&self) -> &str {
         match self.is_product {
-            true => "interval_times",
+            true => INTERVAL_TIMES,
             false => "interval_divided",
         }
     }

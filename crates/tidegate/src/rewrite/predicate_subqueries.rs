@@ -1,4 +1,4 @@
-//! `IN` and `EXISTS` of subqueries where DataFusion makes no join of them, or one that takes NULL for FALSE.
+//! `IN`, `EXISTS`, `ANY` and `ALL` of subqueries where DataFusion makes no join of them, or one that takes NULL for FALSE.
 //!
 //! As conditions of WHERE and HAVING they become joins. Anywhere else, as in a list of SELECT, they would have no plan;
 //! and below NOT, CASE or IS NULL a join's mark is FALSE where `x IN (…)` is NULL, which are other rows. There
@@ -13,6 +13,9 @@
 //!      ELSE false END
 //! ```
 //!
+//! `x < ANY (…)` is the same with another comparison, and `x >= ALL (…)` is its negation: DataFusion's own forms of these
+//! compare columns by names that both sides may have.
+//!
 //! Where neither side can be NULL, the first count decides. The subquery is read up to three times, so that one whose
 //! rows change from one reading to the next (`random()`, LIMIT without an order) may contradict itself.
 
@@ -22,7 +25,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchemaRef, Result, ScalarValue, not_impl_err};
 use datafusion::functions_aggregate::count::count_all;
-use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Filter, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
@@ -40,7 +43,10 @@ pub(super) fn count_subqueries(plan: LogicalPlan, _: &ConfigOptions) -> Result<L
 }
 
 fn is_predicate(expr: &Expr) -> bool {
-    matches!(expr, Expr::InSubquery(_) | Expr::Exists(_))
+    matches!(
+        expr,
+        Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_)
+    )
 }
 
 fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -74,7 +80,7 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// Rewrites what a conjunct of a filter holds and no join answers.
 fn condition(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
-    match expr {
+    match as_membership(expr) {
         Expr::Not(operand) => match *operand {
             Expr::InSubquery(within) => {
                 let negated = !within.negated;
@@ -106,6 +112,7 @@ fn below_or(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
         expr => expr
             .transform_up(|part| match part {
                 Expr::InSubquery(within) => membership(within, schema).map(Transformed::yes),
+                Expr::SetComparison(set) => compared(set, schema).map(Transformed::yes),
                 part => Ok(Transformed::no(part)),
             })
             .data(),
@@ -139,6 +146,7 @@ fn is_column(expr: &Expr) -> bool {
 fn counted(expr: Expr, schema: &DFSchemaRef) -> Result<Transformed<Expr>> {
     expr.transform_up(|part| match part {
         Expr::InSubquery(within) => membership(within, schema).map(Transformed::yes),
+        Expr::SetComparison(set) => compared(set, schema).map(Transformed::yes),
         Expr::Exists(Exists { subquery, negated }) => {
             let is_there = count_of(subquery, None)?.gt(lit(0_i64));
             Ok(Transformed::yes(negated_if(negated, is_there)))
@@ -190,8 +198,9 @@ fn computed_below(node: LogicalPlan) -> Result<LogicalPlan> {
 /// Returns which input has all columns that an expression and its subqueries use.
 fn side_of(expr: &Expr, inputs: &[LogicalPlan]) -> Result<Option<usize>> {
     let mut used = expr.column_refs().into_iter().cloned().collect::<Vec<_>>();
-    let (Expr::InSubquery(InSubquery { subquery, .. }) | Expr::Exists(Exists { subquery, .. })) =
-        expr
+    let (Expr::InSubquery(InSubquery { subquery, .. })
+    | Expr::Exists(Exists { subquery, .. })
+    | Expr::SetComparison(SetComparison { subquery, .. })) = expr
     else {
         return Ok(None);
     };
@@ -206,12 +215,41 @@ fn side_of(expr: &Expr, inputs: &[LogicalPlan]) -> Result<Option<usize>> {
 
 /// Writes `x IN (subquery)` by counts.
 fn membership(within: InSubquery, schema: &DFSchemaRef) -> Result<Expr> {
-    let InSubquery {
-        expr,
-        subquery,
-        negated,
-    } = within;
-    let value = *expr;
+    let found = any_of(*within.expr, Operator::Eq, within.subquery, schema)?;
+    Ok(negated_if(within.negated, found))
+}
+
+/// Writes `x = ANY (subquery)` and `x <> ALL (subquery)` as IN, which may become a join.
+fn as_membership(expr: Expr) -> Expr {
+    match expr {
+        Expr::SetComparison(set)
+            if matches!(
+                (set.op, &set.quantifier),
+                (Operator::Eq, SetQuantifier::Any) | (Operator::NotEq, SetQuantifier::All)
+            ) =>
+        {
+            let negated = set.op == Operator::NotEq;
+            Expr::InSubquery(InSubquery::new(set.expr, set.subquery, negated))
+        }
+        expr => expr,
+    }
+}
+
+/// Writes `x < ANY (subquery)` and `x < ALL (subquery)` by counts.
+fn compared(set: SetComparison, schema: &DFSchemaRef) -> Result<Expr> {
+    let (is_all, op) = match set.quantifier {
+        SetQuantifier::Any => (false, Some(set.op)),
+        SetQuantifier::All => (true, set.op.negate()),
+    };
+    let Some(op) = op else {
+        return not_impl_err!("{} ALL (subquery)", set.op);
+    };
+    let found = any_of(*set.expr, op, set.subquery, schema)?;
+    Ok(negated_if(is_all, found))
+}
+
+/// Writes by counts whether a value compares so with any row of a subquery.
+fn any_of(value: Expr, op: Operator, subquery: Subquery, schema: &DFSchemaRef) -> Result<Expr> {
     let outer = value.clone().transform_up(|part| match part {
         Expr::Column(column) => {
             let (_, field) = schema.qualified_field_from_column(&column)?;
@@ -226,9 +264,9 @@ fn membership(within: InSubquery, schema: &DFSchemaRef) -> Result<Expr> {
     let (qualifier, field) = subquery.subquery.schema().qualified_field(0);
     let member = Expr::Column(Column::new(qualifier.cloned(), field.name()));
     let is_nullable = value.nullable(schema)? || field.is_nullable();
-    let is_equal = binary_expr(member.clone(), Operator::Eq, outer.data);
-    let is_found = count_of(subquery.clone(), Some((is_equal, &value, schema)))?.gt(lit(0_i64));
-    let found = match is_nullable {
+    let compares = binary_expr(outer.data, op, member.clone());
+    let is_found = count_of(subquery.clone(), Some((compares, &value, schema)))?.gt(lit(0_i64));
+    Ok(match is_nullable {
         false => is_found,
         true => {
             let is_empty = count_of(subquery.clone(), None)?.eq(lit(0_i64));
@@ -243,8 +281,7 @@ fn membership(within: InSubquery, schema: &DFSchemaRef) -> Result<Expr> {
                 .when(is_unknown, lit(ScalarValue::Boolean(None)))
                 .otherwise(lit(false))?
         }
-    };
-    Ok(negated_if(negated, found))
+    })
 }
 
 /// Counts a subquery's rows: all, or those of a condition that uses the columns of a value outside.

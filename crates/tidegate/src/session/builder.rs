@@ -28,6 +28,7 @@ use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
 use crate::floats::exact;
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
+use crate::functions::dates::DateTimes;
 use crate::functions::division::WholeQuotients;
 use crate::functions::intervals::IntervalComparisons;
 use crate::functions::len::Len;
@@ -327,6 +328,9 @@ impl SessionBuilder {
         }
         ctx.register_udf(Len::new().into());
         ctx.register_udf(seconds::function());
+        ctx.state_ref()
+            .write()
+            .register_expr_planner(Arc::new(DateTimes))?;
         ctx.state_ref()
             .write()
             .register_expr_planner(Arc::new(IntervalComparisons))?;

@@ -150,7 +150,7 @@ fn of_table(batches: Vec<RecordBatch>, schema: &SchemaRef) -> Result<Vec<RecordB
         if schema.contains(&batch.schema()) {
             return Ok(batch);
         }
-        refuse_nulls(schema, &batch)?;
+        refuse_nulls(schema, batch.columns())?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = batch.columns().to_vec();
         let made = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
