@@ -172,6 +172,13 @@ impl Session {
         };
         if planned.kind() == StatementKind::Query {
             let frame = wait(py, &cancel, async move { planned.frame().await })?;
+            // Only types that are coerced are those of the rows.
+            let (state, plan) = frame.into_parts();
+            let plan = state
+                .analyzer()
+                .execute_and_check(plan, state.config_options(), |_, _| {})
+                .map_err(|error| raise(&error.into()))?;
+            let frame = DataFrame::new(state, plan);
             return Ok((true, Frame::new(&self.engine, frame, None)));
         }
         let job = Job::start(

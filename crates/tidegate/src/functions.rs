@@ -7,24 +7,28 @@
 //! [`dates`] dates with a time of day, [`or_null`] the value of a subquery without rows,
 //! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`len`] what `len` counts, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
-//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
+//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
 //! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
-//! strips letters, [`ages`] counts years, months and days, [`bars`] draws, [`digits`] writes bases, [`hashes`] hashes, [`likeness`]
-//! compares strings, [`reduce`] makes one value of a list, [`settings`] tells settings, and [`special`] computes gamma.
+//! strips letters, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
+//! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
+//! [`nested_text`] writes lists, structs and maps, [`reduce`] makes one value of a list, [`settings`] tells settings, and [`special`] computes gamma.
 
 mod accents;
 mod ages;
 mod bars;
 pub(crate) mod bits;
 pub(crate) mod bounded;
+mod clock;
 pub(crate) mod counts;
 pub(crate) mod custom;
 pub(crate) mod dates;
 mod digits;
 pub(crate) mod division;
+pub(crate) mod epochs;
 pub(crate) mod folding;
 pub(crate) mod formatted;
 pub(crate) mod forms;
+mod group_references;
 mod hashes;
 pub(crate) mod intervals;
 pub(crate) mod json;
@@ -37,6 +41,7 @@ pub(crate) mod lists;
 pub(crate) mod macros;
 pub(crate) mod moments;
 pub(crate) mod multiples;
+pub(crate) mod nested_text;
 pub(crate) mod or_null;
 pub(crate) mod ordered_lists;
 pub(crate) mod percentile;
@@ -49,6 +54,7 @@ pub(crate) mod similar_to;
 pub(crate) mod single;
 mod special;
 pub(crate) mod sql;
+mod strptime;
 pub(crate) mod subscripts;
 pub(crate) mod times;
 pub(crate) mod zones;
@@ -61,18 +67,26 @@ use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::ScalarUDF;
 
-/// Adds the functions that need nothing of a session.
+/// Adds the functions that need nothing of a session, some of which stand in the place of DataFusion's.
+///
+/// # Errors
+/// Those of a registry that has not the functions of DataFusion.
 pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let single = [
         accents::function(),
         ages::function(),
         bars::function(),
+        clock::function(),
+        group_references::function(&*registry)?,
         hashes::function(),
+        letters::function(&*registry)?,
+        nested_text::function(),
         settings::function(),
     ];
     let several = digits::functions().into_iter();
     let several = several.chain(likeness::functions());
     let several = several.chain(special::functions());
+    let several = several.chain(epochs::functions());
     for function in single.into_iter().chain(several) {
         registry.register_udf(Arc::new(function))?;
     }

@@ -22,9 +22,8 @@ use crate::statements::StatementError;
 use names::{row, row_of_message};
 use words::Words;
 
-/// How the error of a subquery begins that uses columns of the query around it; so does that of a comparison with all rows
-/// of a subquery.
-const OUTER_COLUMNS: &str = "a subquery uses columns of the query around it";
+/// How the error begins of an aggregate in WHERE, also of a subquery that has one of the query around it.
+const AGGREGATE_IN_WHERE: &str = "Aggregate functions are not allowed in the WHERE";
 
 /// What a session knows, where a statement of it failed.
 pub(crate) struct Known<'a> {
@@ -55,7 +54,7 @@ pub(crate) fn explain(error: Error, sql: &str, known: &Known<'_>) -> Error {
         Cause::Mistake(mistake, span) => finder.mistake(&mistake, span),
         Cause::Unread(message, at) => finder.syntax(&message, Some(at)),
         Cause::Diagnosed(error) => finder.diagnosed(error),
-        Cause::Other => Found::default(),
+        Cause::Other => finder.misleading(error.message()),
     };
     let error = match found.message {
         Some(message) => error.with_message(message),
@@ -280,12 +279,8 @@ impl Finder<'_> {
         let index = self.words.call(|word| word.eq_ignore_ascii_case(name));
         let state = self.known.state;
         let place = index.and_then(|index| self.words.place(index, index));
-        if state.window_functions().contains_key(name) {
-            return Found {
-                message: Some(format!("{name} is a window function, and OVER is missing")),
-                place,
-                help: Some(format!("{name}(…) OVER (ORDER BY x)")),
-            };
+        if let Some(found) = self.windowed(name, index) {
+            return found;
         }
         if let Some(call) = forms::call_of(name) {
             return Found {
@@ -315,6 +310,35 @@ impl Finder<'_> {
             place,
             help: Some(help),
         }
+    }
+
+    /// Says what is wrong with the window of a call, or that it has none.
+    fn windowed(&self, name: &str, index: Option<usize>) -> Option<Found> {
+        let is_over = index.is_some_and(|index| self.words.is_over(index));
+        let is_window = self.known.state.window_functions().contains_key(name);
+        let has_form = forms::call_of(name).is_some();
+        let (message, help) = match (is_window, is_over) {
+            (true, false) => (
+                "is a window function, and OVER is missing",
+                format!("{name}(…) OVER (ORDER BY x)"),
+            ),
+            (true, true) => (
+                "is over a window whose name does not count here",
+                "write the window out: OVER (PARTITION BY x ORDER BY y)".to_string(),
+            ),
+            (false, true) if has_form => (
+                "is no window function, and has no OVER",
+                row(rewrites::WINDOWS, name)
+                    .unwrap_or(rewrites::GROUPS_AROUND)
+                    .to_string(),
+            ),
+            (false, _) => return None,
+        };
+        Some(Found {
+            message: Some(format!("{name} {message}")),
+            place: index.and_then(|index| self.words.place(index, index)),
+            help: Some(help),
+        })
     }
 
     /// Finds a call of a function of a unit and two times whose unit is none, and the unit.
@@ -437,15 +461,39 @@ impl Finder<'_> {
         self.words.place(index, index)
     }
 
+    /// Says in other words what the planner says of another mistake, or by the names of its code.
+    fn misleading(&self, message: &str) -> Found {
+        let find = |words: &str| self.words.find(words, None);
+        if let Some((having, _)) = find("HAVING")
+            && message.starts_with(AGGREGATE_IN_WHERE)
+            && (having..self.words.len()).any(|index| self.words.is(index, "SELECT"))
+        {
+            return Found {
+                message: Some(
+                    "a subquery of HAVING computes an aggregate in its WHERE, which has none"
+                        .to_string(),
+                ),
+                place: self.words.place(having, having),
+                help: Some(rewrites::AGGREGATES_AROUND.to_string()),
+            };
+        }
+        if message.starts_with("Argument #") && message.contains("got Column(") {
+            let found = ["generate_series", "range"].into_iter().find_map(|name| {
+                let index = self.words.call(|word| word.eq_ignore_ascii_case(name))?;
+                Some((name, index))
+            });
+            let name = found.map_or("a table function", |(name, _)| name);
+            return Found {
+                message: Some(format!("{name} in FROM takes no columns of other tables")),
+                place: found.and_then(|(_, index)| self.words.place(index, index)),
+                help: Some(rewrites::SERIES_OF_COLUMNS.to_string()),
+            };
+        }
+        Found::default()
+    }
+
     /// Finds a way out by the beginning of the message, or by the statement of what is not supported.
     fn general(&self, error: &Error) -> Option<String> {
-        if error.message().starts_with(OUTER_COLUMNS) {
-            let stands = |words: &str| self.words.find(words, None).is_some();
-            let mut rows = rewrites::QUANTIFIED.iter();
-            if let Some((_, help)) = rows.find(|(words, _)| stands(words)) {
-                return Some((*help).to_string());
-            }
-        }
         if let Some(help) = row_of_message(error.message()) {
             return Some(help.to_string());
         }

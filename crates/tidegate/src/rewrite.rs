@@ -30,6 +30,7 @@ pub(crate) mod lazy_logic;
 mod null_safe_joins;
 mod predicate_subqueries;
 mod raising;
+pub(crate) mod recursion;
 mod repeated_names;
 mod set_copies;
 mod value_lists;

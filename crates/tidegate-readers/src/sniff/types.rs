@@ -58,6 +58,17 @@ struct Fact {
     has_comma: bool,
     /// Whether some value has a point.
     has_point: bool,
+    /// Whether some value has a digit: words such as `inf` alone are no numbers.
+    has_digit: bool,
+}
+
+/// What stands before the fractions of a file's numbers, as far as they tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decimal {
+    Point,
+    Comma,
+    /// No column can be read in one way only, or columns contradict each other.
+    Unknown,
 }
 
 /// What is known of the values of each column.
@@ -71,6 +82,7 @@ impl Facts {
             has_values: false,
             has_comma: false,
             has_point: false,
+            has_digit: false,
         };
         let mut facts = Self(vec![nothing; width]);
         facts.add_rows(rows, range, width, given);
@@ -101,6 +113,7 @@ impl Facts {
                 fact.traits &= traits;
                 fact.has_comma |= value.contains(&b',');
                 fact.has_point |= value.contains(&b'.');
+                fact.has_digit |= value.iter().any(u8::is_ascii_digit);
             }
         }
     }
@@ -126,7 +139,7 @@ impl Facts {
         delimiter: u8,
         given: &Given,
     ) -> Result<Vec<Column>, SniffError> {
-        let comma_is_decimal = self.comma_is_decimal();
+        let decimal = self.decimal();
         let mut columns = Vec::with_capacity(names.len());
         for (place, (name, fact)) in names.into_iter().zip(&self.0).enumerate() {
             let declared = given
@@ -139,7 +152,7 @@ impl Facts {
                 .iter()
                 .find(|(typed, _)| typed.eq_ignore_ascii_case(&name));
             let data_type = declared.or(typed.map(|(_, data_type)| data_type));
-            columns.push(fact.column(name, comma_is_decimal, delimiter, data_type, given));
+            columns.push(fact.column(name, decimal, delimiter, data_type, given));
         }
         for (typed, _) in &given.types {
             if !columns
@@ -156,16 +169,21 @@ impl Facts {
         Ok(columns)
     }
 
-    /// Tells whether some column has numbers that can only have a decimal comma, and none that can only
-    /// have a point.
-    fn comma_is_decimal(&self) -> bool {
+    /// Tells what columns of numbers say that can only have a decimal comma, or only a decimal point.
+    fn decimal(&self) -> Decimal {
         let only = |these: Traits, others: Traits| {
             self.0.iter().any(|fact| {
                 fact.has_values && fact.traits.has_any(these) && !fact.traits.has_any(others)
             })
         };
-        only(Traits::COMMA_NUMBER, Traits::POINT_NUMBER)
-            && !only(Traits::POINT_NUMBER, Traits::COMMA_NUMBER)
+        match (
+            only(Traits::COMMA_NUMBER, Traits::POINT_NUMBER),
+            only(Traits::POINT_NUMBER, Traits::COMMA_NUMBER),
+        ) {
+            (true, false) => Decimal::Comma,
+            (false, true) => Decimal::Point,
+            _ => Decimal::Unknown,
+        }
     }
 }
 
@@ -173,7 +191,7 @@ impl Fact {
     fn column(
         &self,
         name: String,
-        comma_is_decimal: bool,
+        of_file: Decimal,
         delimiter: u8,
         data_type: Option<&DataType>,
         given: &Given,
@@ -183,10 +201,17 @@ impl Fact {
         } else {
             Traits::empty()
         };
+        let both = traits.has_any(Traits::POINT) && traits.has_any(Traits::COMMA);
+        // `1,234` is a thousand to some and little more than one to others. Where commas separate values, such a one is
+        // in quotes for its groups.
+        let is_unclear = both
+            && self.has_comma
+            && delimiter != b','
+            && of_file == Decimal::Unknown
+            && given.decimal.is_none();
         let decimal = given.decimal.unwrap_or_else(|| {
-            let both = traits.has_any(Traits::POINT) && traits.has_any(Traits::COMMA);
             let is_comma = match both {
-                true => comma_is_decimal || (delimiter != b',' && self.has_comma),
+                true => of_file == Decimal::Comma || is_unclear,
                 false => traits.has_any(Traits::COMMA),
             };
             if is_comma { b',' } else { b'.' }
@@ -203,7 +228,7 @@ impl Fact {
         let formats = |format: usize| DATE_FORMATS[format].clone();
         let date = traits.dates().next().map(formats);
         let timestamp = traits.timestamps().next().map(formats);
-        let found_type = match given.all_text {
+        let found_type = match given.all_text || is_unclear {
             true => DataType::Utf8,
             false => self.data_type(traits, decimal, given),
         };
@@ -235,7 +260,7 @@ impl Fact {
         if traits.contains(integer) {
             return DataType::Int64;
         }
-        if traits.contains(number) {
+        if traits.contains(number) && self.has_digit {
             return DataType::Float64;
         }
         if traits.contains(Traits::WIDE) {

@@ -243,3 +243,37 @@ fn nanoseconds() {
         &[&[Some("2024-01-31T10:00:00.123456789"), Some("1")]],
     );
 }
+
+#[test]
+fn groups_or_fractions() {
+    // DuckDB: a VARCHAR; b VARCHAR and 2 rows; each comma may stand before a group or a fraction.
+    check(
+        b"a;b\n1,234;x\n5,678;y\n",
+        &[("a", "VARCHAR"), ("b", "VARCHAR")],
+        &[&[Some("1,234"), Some("x")], &[Some("5,678"), Some("y")]],
+    );
+    // Another column proves which it is.
+    check(
+        b"a;b\n1,234;1,5\n5,678;2,25\n",
+        &[("a", "DOUBLE"), ("b", "DOUBLE")],
+        &[
+            &[Some("1.234"), Some("1.5")],
+            &[Some("5.678"), Some("2.25")],
+        ],
+    );
+    check(
+        b"a;b\n1,234;1.5\n5,678;2.25\n",
+        &[("a", "BIGINT"), ("b", "DOUBLE")],
+        &[&[Some("1234"), Some("1.5")], &[Some("5678"), Some("2.25")]],
+    );
+}
+
+#[test]
+fn words_are_no_numbers() {
+    // DuckDB: name VARCHAR; n BIGINT and 2 rows.
+    check(
+        b"name,n\nNan,1\nInf,2\n",
+        &[("name", "VARCHAR"), ("n", "BIGINT")],
+        &[&[Some("Nan"), Some("1")], &[Some("Inf"), Some("2")]],
+    );
+}

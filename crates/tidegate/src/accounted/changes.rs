@@ -10,20 +10,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt64Array};
-use datafusion::arrow::compute::{cast, concat_batches, filter_record_batch, interleave};
+use datafusion::arrow::compute::{concat_batches, filter_record_batch, interleave};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{MemTable, Session as PlanSession, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, TableReference, internal_err};
+use datafusion::common::{Column, TableReference, internal_err, plan_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableType, WriteOp,
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, TableType, WriteOp,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
@@ -85,14 +85,18 @@ fn naming_rows(dml: &DmlStatement) -> Result<Option<DmlStatement>> {
     let mut change = Change::Delete;
     let mut named = vec![Expr::Column(row.clone())];
     if dml.op == WriteOp::Update {
-        let given = new_values.iter().filter(is_given);
-        let given: Vec<Expr> = given.cloned().collect();
-        let columns = given.iter().map(|value| {
+        let mut columns = Vec::new();
+        for value in new_values.iter().filter(is_given) {
             let (_, name) = value.qualified_name();
-            Ok(declared.index_of(&name)?)
-        });
-        change = Change::Update(columns.collect::<Result<_>>()?);
-        named.extend(given);
+            let Ok(column) = declared.index_of(&name) else {
+                return plan_err!("the table {} has no column {name}", dml.table_name);
+            };
+            columns.push(column);
+            let kind = declared.field(column).data_type();
+            let value = value.clone().unalias().cast_to(kind, rows.schema())?;
+            named.push(value.alias(name));
+        }
+        change = Change::Update(columns);
     }
     let input = LogicalPlanBuilder::from(rows).project(named)?.build()?;
     let target = Arc::new(ChangedTable { numbered, change });
@@ -450,8 +454,7 @@ impl Change {
         rows.for_each(|(row, place)| sources[row] = (1, place));
         let mut changed = batch.columns().to_vec();
         for (column, values) in columns.iter().zip(named.batch.columns().iter().skip(1)) {
-            let values = cast(values, declared.field(*column).data_type())?;
-            changed[*column] = interleave(&[&changed[*column], &values], &sources)?;
+            changed[*column] = interleave(&[&changed[*column], values], &sources)?;
         }
         refuse_nulls(declared, &changed)?;
         Ok(RecordBatch::try_new(Arc::clone(declared), changed)?)

@@ -6,7 +6,8 @@
 //! is called as usual.
 //!
 //! `date_diff('month', a, b)` has a row for each unit, `date_diff month`, and a function with fewer or more arguments
-//! one for each number of them; `date_part('century', d)` and `EXTRACT(century FROM d)` are `date_part century`. An aggregate of a
+//! one for each number of them; `date_part('century', d)` and `EXTRACT(century FROM d)` are `date_part century`, and
+//! `date_trunc('century', d)` is `date_trunc century`. An aggregate of a
 //! list of shares, `quantile_cont(x, [0.1, 0.9])`, is a list of aggregates. `any_value(x ORDER BY y)`, whose order would be
 //! ignored, is the first value that is not NULL. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
 
@@ -70,7 +71,6 @@ const NAMES: &[(&str, &str)] = &[
     ("string_split", "string_to_array"),
     ("suffix", "ends_with"),
     ("truncate", "trunc"),
-    ("try_strptime", "try_to_timestamp"),
     ("ucase", "upper"),
     ("unicode", "ascii"),
     ("variance", "var_samp"),
@@ -104,9 +104,12 @@ const FORMS: &[(&str, &str)] = &[
     ("century(d)", "CAST(ceil(date_part('year', d) / 100.0) AS BIGINT)"),
     ("decade(d)", "CAST(floor(date_part('year', d) / 10.0) AS BIGINT)"),
     ("even(x)", "CASE WHEN x >= 0 THEN ceil(x / 2.0) * 2 ELSE floor(x / 2.0) * 2 END"),
+    ("date_diff century(a, b)", "CAST(floor(date_part('year', b) / 100.0) - floor(date_part('year', a) / 100.0) AS BIGINT)"),
     ("date_diff day(a, b)", "CAST(round((date_part('epoch', date_trunc('day', b)) - date_part('epoch', date_trunc('day', a))) / 86400) AS BIGINT)"),
+    ("date_diff decade(a, b)", "CAST(floor(date_part('year', b) / 10.0) - floor(date_part('year', a) / 10.0) AS BIGINT)"),
     ("date_diff hour(a, b)", "CAST((date_part('epoch', date_trunc('hour', b)) - date_part('epoch', date_trunc('hour', a))) / 3600 AS BIGINT)"),
     ("date_diff microsecond(a, b)", "CAST(round(date_part('epoch', b) * 1000000) - round(date_part('epoch', a) * 1000000) AS BIGINT)"),
+    ("date_diff millennium(a, b)", "CAST(floor(date_part('year', b) / 1000.0) - floor(date_part('year', a) / 1000.0) AS BIGINT)"),
     ("date_diff millisecond(a, b)", "CAST(floor(round(date_part('epoch', b) * 1000000) / 1000) - floor(round(date_part('epoch', a) * 1000000) / 1000) AS BIGINT)"),
     ("date_diff minute(a, b)", "CAST((date_part('epoch', date_trunc('minute', b)) - date_part('epoch', date_trunc('minute', a))) / 60 AS BIGINT)"),
     // A month has 2,629,746 seconds on average, and begins within days of where it would if all had so many.
@@ -119,6 +122,10 @@ const FORMS: &[(&str, &str)] = &[
     ("date_part decade(d)", "CAST(floor(date_part('year', d) / 10.0) AS BIGINT)"),
     ("date_part millennium(d)", "CAST(ceil(date_part('year', d) / 1000.0) AS BIGINT)"),
     ("date_sub(d, i)", "d - i"),
+    // As in DuckDB, a century begins with the year 2000; to PostgreSQL it is 2001.
+    ("date_trunc century(t)", "date_trunc('year', t) - date_part('year', t) % 100 * INTERVAL '12 months'"),
+    ("date_trunc decade(t)", "date_trunc('year', t) - date_part('year', t) % 10 * INTERVAL '12 months'"),
+    ("date_trunc millennium(t)", "date_trunc('year', t) - date_part('year', t) % 1000 * INTERVAL '12 months'"),
     ("day(d)", "date_part('day', d)"),
     ("dayname(d)", "to_char(d, '%A')"),
     ("dayofmonth(d)", "date_part('day', d)"),
@@ -127,7 +134,6 @@ const FORMS: &[(&str, &str)] = &[
     ("decode(b)", "CAST(b AS VARCHAR)"),
     ("encode(s)", "CAST(s AS BYTEA)"),
     ("epoch(t)", "date_part('epoch', t)"),
-    ("epoch_ms(t)", "CAST(floor(round(date_part('epoch', t) * 1000000) / 1000) AS BIGINT)"),
     ("epoch_ns(t)", "CAST(arrow_cast(t, 'Timestamp(Nanosecond, Some(\"+00:00\"))') AS BIGINT)"),
     ("epoch_us(t)", "CAST(round(date_part('epoch', t) * 1000000) AS BIGINT)"),
     ("fmod(a, b)", "a % b"),
@@ -191,7 +197,6 @@ const FORMS: &[(&str, &str)] = &[
     ("sem(x)", "stddev_pop(x) / sqrt(count(x))"),
     ("space(n)", "repeat(' ', n)"),
     ("strftime(t, f)", "to_char(t, f)"),
-    ("strptime(s, f)", "CAST(to_timestamp(s, f) AS TIMESTAMP)"),
     ("struct_extract(s, field)", "get_field(s, field)"),
     ("stuff(s, start, n, other)", "overlay(s PLACING other FROM start FOR n)"),
     ("sysdate()", "now()"),
@@ -222,8 +227,13 @@ const FORMS: &[(&str, &str)] = &[
 /// Functions that take a unit of time first, and that have a row for each.
 const DIFFERENCES: [&str; 2] = ["date_diff", "datediff"];
 
-/// Functions that take a part of a time first, and the parts that have a row.
-const PARTS: [&str; 2] = ["date_part", "datepart"];
+/// Functions that take a part of a time first, what their rows are called, and the parts that have a row.
+const PARTS: [(&str, &str); 4] = [
+    ("date_part", "date_part"),
+    ("datepart", "date_part"),
+    ("date_trunc", "date_trunc"),
+    ("datetrunc", "date_trunc"),
+];
 const LONG_PARTS: [&str; 3] = ["century", "decade", "millennium"];
 
 /// Functions that are registered, and whose form has one argument.
@@ -253,12 +263,8 @@ const JOINED: &str = "string_agg";
 /// Aggregates that take a number of values as well, of which they make a list.
 const EXTREMES: [&str; 2] = ["max", "min"];
 
-/// Functions that take a format of Python and DuckDB, and whether they read by it.
-const TIMES: [(&str, bool); 3] = [
-    ("strftime", false),
-    ("strptime", true),
-    ("try_strptime", true),
-];
+/// The function that writes by a format of Python and DuckDB.
+const WRITTEN: &str = "strftime";
 
 /// Functions whose formats may be of letters.
 const LETTERED: [&str; 8] = [
@@ -364,12 +370,20 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     let mut given = plain_arguments(call)?;
     let name = if DIFFERENCES.contains(&name.as_str()) && given.len() == 3 {
         format!("date_diff {}", unit(given.remove(0)?)?)
-    } else if PARTS.contains(&name.as_str()) && given.len() == 2 {
-        format!("date_part {}", unit(given.remove(0)?)?)
+    } else if let Some(rows) = of_parts(&name)
+        && given.len() == 2
+    {
+        format!("{rows} {}", unit(given.remove(0)?)?)
     } else {
         name
     };
     written_out(name, &given)
+}
+
+/// Returns what the rows of a function are called that takes a part of a time first.
+fn of_parts(name: &str) -> Option<&'static str> {
+    let (_, rows) = PARTS.iter().find(|(known, _)| *known == name)?;
+    Some(*rows)
 }
 
 /// Returns what `EXTRACT(part FROM time)` stands for, if that part has a row.
@@ -471,7 +485,7 @@ pub(crate) fn takes_other(name: &str, call: &Function) -> bool {
         part.is_some_and(|part| LONG_PARTS.contains(&part.as_str()))
     };
     is_short(name, call)
-        || (PARTS.contains(&name) && is_long_part())
+        || (of_parts(name).is_some() && is_long_part())
         || (ONE_ARGUMENT.contains(&name) && list.args.len() == 1)
         || of_shares(name, call).is_some()
         || first_of_order(name, call).is_some()
@@ -502,10 +516,9 @@ fn is_short(name: &str, call: &Function) -> bool {
 
 /// Writes what is left out of a call, and the formats of timestamps in it, as our functions take them.
 fn in_our_words<'a>(name: &str, call: &'a Function) -> Cow<'a, Function> {
-    let of_times = TIMES.iter().find(|(known, _)| *known == name);
     let is_joined = is_short(renamed(name).unwrap_or(name), call);
     let mut call = Cow::Borrowed(call);
-    if of_times.is_none() && !is_joined {
+    if name != WRITTEN && !is_joined {
         return call;
     }
     let FunctionArguments::List(list) = &mut call.to_mut().args else {
@@ -515,16 +528,15 @@ fn in_our_words<'a>(name: &str, call: &'a Function) -> Cow<'a, Function> {
         list.args.push(unnamed(text(",")));
         return call;
     }
-    let is_read = of_times.is_some_and(|(_, is_read)| *is_read);
     let has_format =
         |argument: &FunctionArg| text_of(argument).is_some_and(|text| text.contains('%'));
     // SQLite has the format first.
-    if !is_read && list.args.len() == 2 && has_format(&list.args[0]) && !has_format(&list.args[1]) {
+    if list.args.len() == 2 && has_format(&list.args[0]) && !has_format(&list.args[1]) {
         list.args.swap(0, 1);
     }
     for argument in list.args.iter_mut().skip(1) {
         if let Some(format) = text_of(argument) {
-            *argument = unnamed(text(&chrono_format(format, is_read)));
+            *argument = unnamed(text(&chrono_format(format, false)));
         }
     }
     call
@@ -729,7 +741,18 @@ mod tests {
             Some("(list_aggregate((l), 'string_agg', (s)))"),
         );
         check("list_string_agg(l, s, 1)", None);
-        check("date_diff('decade', a, b)", None);
+        check(
+            "date_diff('decade', a, b)",
+            Some(
+                "(CAST(FLOOR(date_part('year', (b)) / 10.0) - FLOOR(date_part('year', (a)) / 10.0) AS BIGINT))",
+            ),
+        );
+        check(
+            "date_trunc('century', t)",
+            Some("(date_trunc('year', (t)) - date_part('year', (t)) % 100 * INTERVAL '12 months')"),
+        );
+        check("date_trunc('year', t)", None);
+        check("date_diff('fortnight', a, b)", None);
         check("date_diff(a, b)", None);
         check(
             "date_part('Decade', d)",
@@ -752,10 +775,6 @@ mod tests {
         );
         check("json_object('a', x)", Some("to_json(named_struct('a', x))"));
         check("strftime('%Y.%f', d)", Some("(to_char((d), ('%Y.%6f')))"));
-        check(
-            "try_strptime(s, '%S.%f')",
-            Some("try_to_timestamp(s, '%S%.f')"),
-        );
     }
 
     #[test]

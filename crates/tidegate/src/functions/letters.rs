@@ -1,8 +1,27 @@
 //! Formats of dates by letters, as PostgreSQL and Spark have them: `YYYY-MM-DD` is `%Y-%m-%d`.
+//!
+//! `FM` leaves out the zeros in front of the number behind it. Letters that stand for nothing here, as `WW` or the `th` of
+//! `DDth`, make a format none of letters; `to_char` refuses it ([`Lettered`]), for it would write them as they are.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, StringArray};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+
+use crate::error::{Error, ErrorKind};
 
 /// The letters and what they stand for, the longer ones first. `HH` and `mm` depend on the rest of the format.
-const LETTERS: [(&str, &str); 45] = [
+const LETTERS: [(&str, &str); 51] = [
     ("SSSSSS", "%6f"),
+    // The day of an ISO year, which there is no other way to write.
+    ("IDDD", ""),
+    ("IYYY", "%G"),
     ("HH24", "%H"),
     ("hh24", "%H"),
     ("HH12", "%I"),
@@ -25,6 +44,9 @@ const LETTERS: [(&str, &str); 45] = [
     ("Day", "%A"),
     ("day", "%A"),
     ("XXX", "%:z"),
+    ("IW", "%V"),
+    ("ID", "%u"),
+    ("FM", "short"),
     ("YY", "%y"),
     ("yy", "%y"),
     ("MM", "%m"),
@@ -46,25 +68,52 @@ const LETTERS: [(&str, &str); 45] = [
     ("PM", "%p"),
     ("TZ", "%Z"),
     ("OF", "%:z"),
+    ("Q", "%q"),
     ("a", "%p"),
 ];
 
+/// What stands for numbers, whose zeros in front may be left out.
+const NUMBERS: [&str; 11] = [
+    "%H", "%I", "%M", "%S", "%V", "%Y", "%G", "%d", "%j", "%m", "%y",
+];
+
+/// What a format is, as letters.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// As chrono has it.
+    Known(String),
+    /// It has letters that stand for nothing: these.
+    Unknown(String),
+    /// It has `%`, or no letters.
+    Other,
+}
+
 /// Writes a format of letters as chrono has it; `None` for one that has `%`, no letters, or others.
 pub(crate) fn by_letters(format: &str) -> Option<String> {
+    match read(format) {
+        Read::Known(written) => Some(written),
+        Read::Unknown(_) | Read::Other => None,
+    }
+}
+
+/// Reads a format of letters.
+pub(super) fn read(format: &str) -> Read {
     if format.contains('%') {
-        return None;
+        return Read::Other;
     }
     let is_of_postgres = ["MI", "mi"].iter().any(|minutes| format.contains(minutes));
     let has_months = format.contains("MM");
     let mut written = String::with_capacity(format.len() * 2);
-    let mut found = false;
+    let (mut found, mut is_short) = (false, false);
     let mut rest = format;
     while let Some(first) = rest.chars().next() {
-        if let Some((letters, meaning)) = LETTERS
+        let known = LETTERS
             .iter()
-            .find(|(letters, _)| rest.starts_with(letters))
-        {
-            written.push_str(match *meaning {
+            .find(|(letters, _)| rest.starts_with(letters));
+        if let Some((letters, meaning)) = known {
+            let meaning = match *meaning {
+                "" => return unknown(rest),
+                "short" => "",
                 // An hour of PostgreSQL is one of twelve.
                 "hour" if is_of_postgres => "%I",
                 "hour" => "%H",
@@ -72,29 +121,128 @@ pub(crate) fn by_letters(format: &str) -> Option<String> {
                 "minute" if has_months || written.ends_with(':') => "%M",
                 "minute" => "%m",
                 meaning => meaning,
-            });
-            found = true;
-            rest = &rest[letters.len()..];
+            };
+            match is_short && NUMBERS.contains(&meaning) {
+                true => written.push_str(&meaning.replace('%', "%-")),
+                false => written.push_str(meaning),
+            }
+            is_short = meaning.is_empty();
+            found |= !is_short;
+            rest = rest.get(letters.len()..).unwrap_or_default();
             continue;
         }
-        if matches!(first, '"' | '\'') {
-            let (literal, behind) = rest[1..].split_once(first)?;
+        let behind = rest.get(first.len_utf8()..).unwrap_or_default();
+        if matches!(first, '"' | '\'')
+            && let Some((literal, behind)) = behind.split_once(first)
+        {
             written.push_str(literal);
             rest = behind;
             continue;
         }
         if first.is_alphabetic() && !matches!(first, 'T' | 'Z') {
-            return None;
+            return unknown(rest);
         }
         written.push(first);
-        rest = &rest[first.len_utf8()..];
+        rest = behind;
     }
-    found.then_some(written)
+    match found {
+        true => Read::Known(written),
+        false => Read::Other,
+    }
+}
+
+/// Takes the letters that a format goes on with.
+fn unknown(rest: &str) -> Read {
+    let letters = rest.chars().take_while(|letter| letter.is_alphabetic());
+    Read::Unknown(letters.collect())
+}
+
+/// Returns `to_char`, made of the one that is registered.
+///
+/// # Errors
+/// Those of a registry that has not the functions of DataFusion.
+pub(super) fn function(registry: &dyn FunctionRegistry) -> Result<ScalarUDF> {
+    Ok(Lettered(registry.udf("to_char")?).into())
+}
+
+/// Writes a time by a format, which may be of letters. NULL if an argument is NULL; letters that stand for nothing are an
+/// error.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Lettered(Arc<ScalarUDF>);
+
+impl ScalarUDFImpl for Lettered {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.0.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        self.0.return_type(given)
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // The formats of durations are words.
+        if let [of, format] = args.args.as_mut_slice()
+            && !matches!(of.data_type(), DataType::Duration(_))
+        {
+            *format = match &*format {
+                ColumnarValue::Scalar(text) => match text.try_as_str().flatten() {
+                    Some(text) => ScalarValue::Utf8(Some(in_percent(text)?)).into(),
+                    None => ColumnarValue::Scalar(text.clone()),
+                },
+                ColumnarValue::Array(texts) => ColumnarValue::Array(all_in_percent(texts)?),
+            };
+        }
+        self.0.inner().invoke_with_args(args)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.0.documentation()
+    }
+}
+
+fn all_in_percent(texts: &ArrayRef) -> Result<ArrayRef> {
+    let Some(formats) = texts.as_string_opt::<i32>() else {
+        return Ok(Arc::clone(texts));
+    };
+    let written = formats.iter().map(|text| text.map(in_percent).transpose());
+    let written: StringArray = written.collect::<Result<_>>()?;
+    Ok(Arc::new(written))
+}
+
+/// Writes a format as chrono has it.
+fn in_percent(format: &str) -> Result<String> {
+    match read(format) {
+        Read::Known(written) => Ok(written),
+        Read::Other => Ok(format.to_string()),
+        Read::Unknown(letters) => {
+            let message = format!(
+                "to_char: '{letters}' of the format '{format}' stands for no part of a time: use letters as in \
+                 'YYYY-MM-DD HH24:MI:SS', or '%Y-%m-%d %H:%M:%S', and put text in double quotes"
+            );
+            Err(Error::new(ErrorKind::Sql, message).into())
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::by_letters;
+    use super::{Read, by_letters, read};
+
+    #[test]
+    fn letters_without_a_meaning_are_named() {
+        for (format, letters) in [("DDth", "th"), ("YYYY WW", "WW"), ("quarter", "quarter")] {
+            assert_eq!(read(format), Read::Unknown(letters.to_string()));
+        }
+        assert_eq!(read("--"), Read::Other);
+    }
 
     #[test]
     fn letters_are_those_of_postgresql_and_spark() {
@@ -108,6 +256,12 @@ mod tests {
             ("hh:mm a", Some("%I:%M %p")),
             ("Day, DD Mon YYYY", Some("%A, %d %b %Y")),
             ("\"week\" YY", Some("week %y")),
+            ("FMDD.FMMM.YYYY", Some("%-d.%-m.%Y")),
+            ("FMMonth", Some("%B")),
+            ("YYYY\"-Q\"Q", Some("%Y-Q%q")),
+            ("IYYY-IW-ID", Some("%G-%V-%u")),
+            ("IDDD", None),
+            ("DDth", None),
             ("%Y-%m-%d", None),
             ("quarter", None),
             ("YYYY quarter", None),

@@ -127,6 +127,10 @@ fn values_of(data_type: &DataType) -> Option<FieldRef> {
     }
 }
 
+fn is_of_nulls(list: &DataType) -> bool {
+    values_of(list).is_some_and(|values| values.data_type().is_null())
+}
+
 impl ScalarUDFImpl for ListAggregate {
     fn name(&self) -> &str {
         match self.fixed {
@@ -145,6 +149,10 @@ impl ScalarUDFImpl for ListAggregate {
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
         let list = match given.first() {
+            // No sum is known of values without a type.
+            Some(list) if self.fixed.is_some() && is_of_nulls(list) => {
+                DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)))
+            }
             Some(list) if values_of(list).is_some() => list.clone(),
             Some(DataType::Null) => {
                 DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)))

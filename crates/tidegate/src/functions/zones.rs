@@ -253,14 +253,14 @@ impl TimeZoneFunction {
 }
 
 /// Returns what clocks in a zone show at an instant; `None` out of range.
-fn local_of(instant: i64, per_second: i64, zone: &Tz) -> Option<i64> {
+pub(super) fn local_of(instant: i64, per_second: i64, zone: &Tz) -> Option<i64> {
     let utc = DateTime::from_timestamp(instant.div_euclid(per_second), 0)?.naive_utc();
     let offset = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
     instant.checked_add(i64::from(offset).checked_mul(per_second)?)
 }
 
 /// Returns the instant at which clocks in a zone show a time; `None` out of range.
-fn instant_of(local: i64, per_second: i64, zone: &Tz) -> Option<i64> {
+pub(super) fn instant_of(local: i64, per_second: i64, zone: &Tz) -> Option<i64> {
     let shown = DateTime::from_timestamp(local.div_euclid(per_second), 0)?.naive_utc();
     // The later of two instants has the smaller offset.
     let found = zone.offset_from_local_datetime(&shown);

@@ -109,6 +109,7 @@ pub(super) const TABLE_FUNCTIONS: &[Row] = &[
 /// Tables.
 #[rustfmt::skip]
 pub(super) const TABLES: &[Row] = &[
+    ("describe summarize", "DESCRIBE t and SUMMARIZE t are statements of their own; information_schema.columns is a table of columns"),
     ("dual sysdummy1", "leave FROM out: SELECT 1"),
     ("sqlite_master sqlite_schema pg_tables pg_class all_tables user_tables sys.tables svv_tables", "SHOW TABLES, or information_schema.tables"),
     ("pg_attribute all_tab_columns", "information_schema.columns"),
@@ -125,6 +126,7 @@ pub(super) const COLUMNS: &[Row] = &[
     ("current_user session_user user", "system.sessions has the user of each session"),
     ("sysdate getdate systimestamp", "now(), or current_date"),
     ("all", "list the columns: ORDER BY 1, 2, 3"),
+    ("default", "leave the column out: INSERT INTO t (a) VALUES (1) gives the others their defaults"),
     ("nan", "'NaN'::double"),
     ("inf infinity", "'Infinity'::double"),
     ("none nil undefined", "NULL"),
@@ -203,8 +205,6 @@ pub(super) const STATEMENTS: &[Row] = &[
     ("FOR _ IN", "array_transform(l, x -> x + 1), array_filter(l, x -> x > 1)"),
     ("MATCH_RECOGNIZE", "lag(x) OVER (ORDER BY t) compares a row with those before"),
     ("SELECT TOP", "SELECT … LIMIT 3"),
-    ("FETCH FIRST", "LIMIT 3"),
-    ("FETCH NEXT", "LIMIT 3 OFFSET 6"),
     ("USING SAMPLE", "of one table, USING SAMPLE 10% or 10 ROWS; of a join, FROM (SELECT * FROM a JOIN b …) USING SAMPLE 10%"),
     ("LATERAL VIEW", "SELECT unnest(l) AS x FROM t"),
     ("CROSS APPLY", "CROSS JOIN LATERAL (…)"),
@@ -299,16 +299,24 @@ pub(super) const STATEMENTS: &[Row] = &[
     ("IDENTITY", "leave it out: row_number() OVER () numbers rows, uuid() makes keys"),
 ];
 
-/// Comparisons with the rows of a subquery, where they are no condition of WHERE.
+/// Functions that have no OVER.
 #[rustfmt::skip]
-pub(super) const QUANTIFIED: &[Row] = &[
-    ("= ANY ( SELECT", "x = ANY (SELECT y …) is x IN (SELECT y …)"),
-    ("= SOME ( SELECT", "x = SOME (SELECT y …) is x IN (SELECT y …)"),
-    ("ANY ( SELECT", "compare with one value, as in x > (SELECT min(y) …), or write the comparison in WHERE"),
-    ("SOME ( SELECT", "compare with one value, as in x > (SELECT min(y) …), or write the comparison in WHERE"),
-    ("<> ALL ( SELECT", "x <> ALL (SELECT y …) is x NOT IN (SELECT y …)"),
-    ("ALL ( SELECT", "compare with one value, as in x > (SELECT max(y) …), or write the comparison in WHERE"),
+pub(super) const WINDOWS: &[Row] = &[
+    ("arg_max max_by argmax", "first_value(x) OVER (PARTITION BY g ORDER BY y DESC NULLS LAST)"),
+    ("arg_min min_by argmin", "first_value(x) OVER (PARTITION BY g ORDER BY y NULLS LAST)"),
 ];
+
+/// The way out of any other aggregate that has no OVER.
+pub(super) const GROUPS_AROUND: &str =
+    "compute it with GROUP BY in a subquery of FROM, and join that";
+
+/// The way out of an aggregate of the query around a subquery.
+pub(super) const AGGREGATES_AROUND: &str = "compute the aggregate in a subquery of FROM, as in SELECT … FROM (SELECT g, count(*) AS n … GROUP BY g) AS s \
+     WHERE EXISTS (…)";
+
+/// The way out of `FROM t, generate_series(1, t.i)`.
+pub(super) const SERIES_OF_COLUMNS: &str =
+    "unnest of a list does: FROM t, unnest(range(1, t.i + 1)) AS s(x), which ends before t.i + 1";
 
 /// Settings of other systems.
 #[rustfmt::skip]
@@ -357,6 +365,8 @@ pub(super) const MESSAGES: &[Row] = &[
     ("Prepared statement ", "PREPARE name AS SELECT … makes one; there are no procedures"),
     ("Insert-on clause", "leave it out: there are no keys that could conflict"),
     ("Insert-returning clause", "leave it out, and SELECT the rows behind it"),
+    ("Delete-returning clause", "leave it out, and SELECT the rows before it"),
+    ("Update-returning clause", "leave it out, and SELECT the rows behind it"),
     ("Replace Into not implemented", "INSERT INTO t; there are no keys by which a row could be replaced"),
     ("Collate is not supported", "lower(a) = lower(b), or a ILIKE b, compares without case"),
     ("a row has NULL for the column", "give it a value, as in coalesce(x, 0), or leave NOT NULL out of CREATE TABLE"),

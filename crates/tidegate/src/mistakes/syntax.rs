@@ -66,6 +66,13 @@ impl Finder<'_> {
             found.help = self.unclosed(message);
             return found;
         };
+        let unread = message.to_ascii_uppercase();
+        if let Some(word) = ["PIVOT", "UNPIVOT"]
+            .into_iter()
+            .find(|word| words.is(index, word) && unread.ends_with(*word))
+        {
+            found.message = Some(format!("this form of {word} is not supported"));
+        }
         let before = index.checked_sub(1);
         if words.is(index, "(") && before.is_some_and(|before| words.is(before, "STRUCT")) {
             found.help = Some(STRUCT_HELP.to_string());

@@ -14,7 +14,7 @@ fn session() -> Session {
 }
 
 /// Lists all tables of rewrites.
-fn tables() -> [(&'static str, &'static [rewrites::Row]); 9] {
+fn tables() -> [(&'static str, &'static [rewrites::Row]); 8] {
     [
         ("functions", rewrites::FUNCTIONS),
         ("table functions", rewrites::TABLE_FUNCTIONS),
@@ -22,7 +22,6 @@ fn tables() -> [(&'static str, &'static [rewrites::Row]); 9] {
         ("columns", rewrites::COLUMNS),
         ("types", rewrites::TYPES),
         ("statements", rewrites::STATEMENTS),
-        ("quantified", rewrites::QUANTIFIED),
         ("settings", rewrites::SETTINGS),
         ("messages", rewrites::MESSAGES),
     ]
@@ -79,7 +78,7 @@ fn no_row_stands_in_another_ones_way() {
         for (typed, help) in rows {
             assert!(!help.is_empty() && help.len() < 160, "{table}: {typed}");
             let names: Vec<&str> = match table {
-                "statements" | "quantified" | "messages" => vec![typed],
+                "statements" | "messages" => vec![typed],
                 _ => typed.split(' ').collect(),
             };
             for name in names {

@@ -111,6 +111,22 @@ impl<'a> Words<'a> {
         })
     }
 
+    /// Tells whether the call of a function whose name stands at an index has a window.
+    pub(super) fn is_over(&self, name: usize) -> bool {
+        let mut open = 0_usize;
+        for index in name + 1..self.len() {
+            if self.is(index, "(") {
+                open += 1;
+            } else if self.is(index, ")") {
+                open = open.saturating_sub(1);
+            }
+            if open == 0 {
+                return self.is(index + 1, "OVER");
+            }
+        }
+        false
+    }
+
     /// Returns the first argument of a call of three whose name stands at an index, if it is one word or string.
     pub(super) fn first_of_three(&self, name: usize) -> Option<String> {
         let mut open = 0_usize;

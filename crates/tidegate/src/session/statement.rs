@@ -24,9 +24,9 @@ use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
 use super::settings::{set_or_translate, set_variable, use_own_name};
 use super::{
-    KernelReport, Session, altered, builder, by_name, cache, created, described, files, formats,
-    functions, hints, inserted, kernels, kill, numbered, pivoted, plan_cache, readers, scoped,
-    spilling, summary,
+    KernelReport, Session, altered, builder, by_name, cache, changed_rows, created, described,
+    files, formats, functions, hints, inserted, kernels, kill, numbered, pivoted, plan_cache,
+    readers, scoped, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
@@ -37,6 +37,7 @@ use crate::query::{
 };
 use crate::rewrite::bounded_values;
 use crate::rewrite::distinct_pairs::refuse_distinct_pairs;
+use crate::rewrite::recursion::refuse_recursive_scalars;
 use crate::statements::letter_case::{CasedNames, tables, write_as_named};
 use crate::statements::{
     Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed, name_outputs,
@@ -344,7 +345,11 @@ pub(super) async fn plan_parsed(
     if has_unplaced {
         place_by_plans(planner, &mut statement).await;
     }
-    let mut plan = match altered::plan(planner, &statement).await? {
+    let own = match altered::plan(planner, &statement).await? {
+        Some(plan) => Some(plan),
+        None => changed_rows::plan(planner, &statement).await?,
+    };
+    let mut plan = match own {
         Some(plan) => plan,
         None => scoped::plan(planner, statement).await?,
     };
@@ -446,6 +451,7 @@ pub(super) fn check_rights(state: &SessionState, plan: &LogicalPlan) -> Result<(
     files::check_target(plan)?;
     bounded_values::check_columns(plan)?;
     refuse_distinct_pairs(plan)?;
+    refuse_recursive_scalars(plan)?;
     Ok(())
 }
 

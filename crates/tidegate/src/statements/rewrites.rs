@@ -9,7 +9,8 @@
 //! kept apart ([`casts`]). A share of the rows in LIMIT becomes a condition ([`shares`]), `BETWEEN SYMMETRIC` two that are not
 //! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`unnested`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
 //! Intervals of computed numbers are products ([`intervals`]), conditions are summed as numbers ([`truths`]), and numbers of many
-//! digits are cast with all of them ([`exact_numbers`]).
+//! digits are cast with all of them ([`exact_numbers`]). Standard SQL that the planner does not take is written as it does:
+//! [`assignments`], [`escapes`], [`fetches`], [`grouped`], [`series`], [`shadowed`](super::shadowed) and [`tuples`].
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -23,15 +24,16 @@ use sqlparser::ast::{
     SelectFlavor, SelectItem, Set, Subscript, TableConstraint, TableFactor, TableWithJoins,
     UnaryOperator, Visit, VisitMut, VisitorMut,
 };
-use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::Parser;
 
 use super::calls::call;
+use super::shadowed::NamedQueries;
+use super::truncate::deletion;
 use super::visits::count_expressions;
 use super::windows::NamedWindows;
 use super::{
-    arrows, asof, casts, distinct, exact_numbers, intervals, operators, pivot, shares, symmetric,
-    truths, unnested, using, visits, zones,
+    arrows, asof, assignments, casts, distinct, escapes, exact_numbers, fetches, grouped,
+    intervals, operators, pivot, series, shares, symmetric, truths, tuples, unnested, using,
+    visits, zones,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
@@ -86,6 +88,7 @@ impl Rewrites<'_> {
         let mut visitor = Visitor {
             rewrites: self,
             windows: NamedWindows::default(),
+            queries: NamedQueries::default(),
             depth: 0,
             written_out: None,
         };
@@ -350,6 +353,7 @@ impl Rewrites<'_> {
 struct Visitor<'a> {
     rewrites: &'a Rewrites<'a>,
     windows: NamedWindows,
+    queries: NamedQueries,
     /// Expressions around the one that is visited, which is counted too.
     depth: usize,
     /// The outermost call around that was written out.
@@ -392,6 +396,7 @@ impl VisitorMut for Visitor<'_> {
     type Break = Error;
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
+        tuples::bind_rows(statement);
         flow(match statement {
             ast::Statement::CreateTable(create) => {
                 let name = create.name.to_string();
@@ -417,7 +422,8 @@ impl VisitorMut for Visitor<'_> {
                 update.limit.is_some() || !update.order_by.is_empty(),
                 "UPDATE … ORDER BY or LIMIT",
                 "name the rows in WHERE",
-            ),
+            )
+            .and_then(|()| assignments::split(update)),
             ast::Statement::Set(set) => {
                 zones::set_time_zone(set);
                 let is_query = matches!(set, Set::SingleAssignment { values, .. }
@@ -439,18 +445,24 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        self.queries.enter(query);
+        series::name_columns(query);
         let checked = self.rewrites.query(query);
+        let checked = checked.and_then(|()| fetches::as_limit(query));
         flow(checked.and_then(|()| shares::limit(query)))
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         if !using::is_open(query) {
             using::bind_order(query, &[]);
+            using::write_conditions(query, &[]);
         }
+        self.queries.leave(query);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        grouped::bind(select);
         let checked = self.rewrites.select(select);
         flow(checked.and_then(|()| self.windows.enter(select)))
     }
@@ -462,7 +474,7 @@ impl VisitorMut for Visitor<'_> {
             using::bind(select, &[]);
         }
         asof::nest(select);
-        ControlFlow::Continue(())
+        flow(tuples::bind(select))
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
@@ -550,7 +562,7 @@ impl VisitorMut for Visitor<'_> {
         arrows::bind(expr);
         arrows::fields(expr);
         truths::count(expr);
-        flow(symmetric::bind(expr))
+        flow(symmetric::bind(expr).and_then(|()| escapes::bind(expr)))
     }
 }
 
@@ -772,19 +784,4 @@ fn quote_number(interval: &mut ast::Interval) {
     {
         value.value = ast::Value::SingleQuotedString(digits.clone());
     }
-}
-
-/// Returns the `DELETE` of all rows that `TRUNCATE` of one table is.
-fn deletion(truncate: &ast::Truncate) -> Option<ast::Statement> {
-    let [table] = truncate.table_names.as_slice() else {
-        return None;
-    };
-    let is_plain = truncate.partitions.is_none()
-        && !truncate.if_exists
-        && truncate.identity.is_none()
-        && truncate.cascade.is_none()
-        && truncate.on_cluster.is_none();
-    let sql = format!("DELETE FROM {}", table.name);
-    let parsed = is_plain.then(|| Parser::parse_sql(&GenericDialect {}, &sql));
-    parsed?.ok()?.pop()
 }

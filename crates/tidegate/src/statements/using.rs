@@ -5,15 +5,19 @@
 //! found no row there; and it calls `k` ambiguous in `WHERE`, in the `ON` of a further join, and where `USING` has
 //! named it twice. So its table is written before it. Where the text does not tell which table has it
 //! ([`is_open`]), the columns of the tables do.
+//!
+//! A further `USING (k)` means this `k` too. Behind a right or full join the planner would take that of the first table,
+//! so that its condition is written out ([`write_conditions`]), once all clauses have their tables.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator,
-    LambdaFunction, ObjectName, ObjectNamePart, OneOrManyWithParens, OrderByKind, Query,
-    ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint,
+    JoinOperator, LambdaFunction, ObjectName, ObjectNamePart, OneOrManyWithParens, OrderByKind,
+    Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use super::calls::call;
@@ -32,13 +36,17 @@ pub(crate) fn is_open(query: &Query) -> bool {
     of_body(&query.body)
 }
 
-/// Tells it of a select list: a natural join names no columns, and several tables on the left may have one.
+/// Tells it of a select list: a natural join names no columns, several tables on the left may have one, and `* EXCLUDE (…)`
+/// does not tell of which tables it leaves columns out.
 pub(super) fn is_open_select(select: &Select) -> bool {
+    let is_partial = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if leaves_any_out(options));
+    let has_partial = select.projection.iter().any(is_partial);
     select.from.iter().any(|from| {
         let mut named: Vec<String> = Vec::new();
         from.joins.iter().enumerate().any(|(place, join)| {
             match constraint_of(&join.join_operator) {
                 Some(JoinConstraint::Natural) => true,
+                Some(JoinConstraint::Using(_)) if has_partial => true,
                 Some(JoinConstraint::Using(names)) => {
                     let names: Vec<String> =
                         names.iter().filter_map(column_of).map(folded).collect();
@@ -63,6 +71,23 @@ pub(crate) fn bind_open(query: &mut Query, tables: &TableColumns) {
         bind(select, own);
     }
     bind_order(query, tables);
+    write_conditions(query, tables);
+}
+
+/// Writes out the conditions of joins that the planner would read otherwise, in a query whose clauses have been
+/// bound. `tables` has the columns of its tables, or is empty.
+pub(super) fn write_conditions(query: &mut Query, tables: &[Option<Vec<TableColumn>>]) {
+    let mut rest = tables;
+    for select in selects(&mut query.body) {
+        let joins = select.from.iter().map(|from| from.joins.len() + 1);
+        let (own, others) = rest.split_at(joins.sum::<usize>().min(rest.len()));
+        rest = others;
+        let mut columns = Columns {
+            writes_conditions: true,
+            ..Columns::default()
+        };
+        columns.read(select, own);
+    }
 }
 
 /// Writes tables before the columns of joins in a query's clauses. `tables` has the columns of its tables, or
@@ -135,6 +160,8 @@ struct Columns {
     merged: HashMap<String, Merged>,
     /// Whether a join has a column of which it is not known where it is.
     has_unknown: bool,
+    /// Whether conditions are written out as they are read.
+    writes_conditions: bool,
 }
 
 struct Table {
@@ -154,27 +181,37 @@ struct Merged {
     is_right: bool,
     /// Whether it may be NULL on either side.
     is_outer: bool,
+    /// Whether the condition of its join is written out, so that the planner knows of several columns.
+    is_condition: bool,
 }
 
 impl Merged {
     /// Tells whether the planner takes another column for it, or none, in a select list.
     fn is_misread(&self) -> bool {
-        self.is_right || self.members.len() > 2
+        self.is_condition || self.is_right || self.members.len() > 2
+    }
+
+    /// Tells whether the planner takes another column for it, or none, in a further join.
+    fn is_misjoined(&self) -> bool {
+        self.is_condition || self.is_right
     }
 
     /// Returns the column with its table.
     fn expr(&self, column: &Ident) -> Expr {
-        let of_table = |table: &Vec<Ident>| {
-            let mut parts = table.clone();
-            parts.push(column.clone());
-            Expr::CompoundIdentifier(parts)
-        };
-        let mut exprs: Vec<Expr> = self.values.iter().map(of_table).collect();
+        let values = self.values.iter();
+        let mut exprs: Vec<Expr> = values.map(|table| of_table(table, column)).collect();
         match exprs.len() {
             1 => exprs.remove(0),
             _ => call("coalesce", exprs),
         }
     }
+}
+
+/// Writes a column with its table.
+fn of_table(table: &[Ident], column: &Ident) -> Expr {
+    let mut parts = table.to_vec();
+    parts.push(column.clone());
+    Expr::CompoundIdentifier(parts)
 }
 
 /// The side of a join whose columns the join has.
@@ -227,16 +264,20 @@ impl Columns {
     /// names the columns of natural joins.
     fn of(select: &mut Select, tables: &[Option<Vec<TableColumn>>]) -> Self {
         let mut columns = Self::default();
+        columns.read(select, tables);
+        columns
+    }
+
+    fn read(&mut self, select: &mut Select, tables: &[Option<Vec<TableColumn>>]) {
         // Another table may have such a column too.
         let [from] = select.from.as_mut_slice() else {
-            return columns;
+            return;
         };
         let mut known = tables.iter().cloned();
-        columns.add(&from.relation, known.next().flatten());
+        self.add(&from.relation, known.next().flatten());
         for join in &mut from.joins {
-            columns.join(join, known.next().flatten());
+            self.join(join, known.next().flatten());
         }
-        columns
     }
 
     fn add(&mut self, table: &TableFactor, columns: Option<Vec<TableColumn>>) {
@@ -250,9 +291,14 @@ impl Columns {
     fn join(&mut self, join: &mut Join, columns: Option<Vec<TableColumn>>) {
         let right = self.tables.len();
         self.add(&join.relation, columns);
-        match &join.join_operator {
-            JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_) => {
+        match &mut join.join_operator {
+            JoinOperator::LeftSemi(constraint) | JoinOperator::LeftAnti(constraint) => {
                 self.tables[right].is_visible = false;
+                if let (JoinConstraint::Using(names), true) = (&*constraint, self.writes_conditions)
+                    && let Some(condition) = self.condition(names, right)
+                {
+                    *constraint = JoinConstraint::On(condition);
+                }
             }
             JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => {
                 let hidden = self.tables.iter_mut().take(right);
@@ -272,11 +318,55 @@ impl Columns {
         match constraint {
             JoinConstraint::On(condition) => self.put_into(condition, |_| true),
             JoinConstraint::Using(names) => {
+                let condition = self.condition(names, right);
                 for column in names.iter().filter_map(column_of) {
-                    self.merge(folded(column), side, right);
+                    self.merge(folded(column), side, right, condition.is_some());
+                }
+                if let Some(condition) = condition.filter(|_| self.writes_conditions) {
+                    *constraint = JoinConstraint::On(condition);
                 }
             }
             JoinConstraint::Natural | JoinConstraint::None => {}
+        }
+    }
+
+    /// Returns the condition of a join with a table, if the planner takes another column for one of those on the left.
+    fn condition(&self, names: &[ObjectName], right: usize) -> Option<Expr> {
+        let columns: Vec<&Ident> = names.iter().filter_map(column_of).collect();
+        let is_misjoined = |column: &&Ident| {
+            let merged = self.merged.get(&folded(column));
+            merged.is_some_and(Merged::is_misjoined)
+        };
+        if columns.len() < names.len() || !columns.iter().any(is_misjoined) {
+            return None;
+        }
+        let conditions = columns.into_iter().map(|column| {
+            Some(Expr::BinaryOp {
+                left: Box::new(self.left_expr(column, right)?),
+                op: BinaryOperator::Eq,
+                right: Box::new(of_table(
+                    &self.tables[right].called(&folded(column))?,
+                    column,
+                )),
+            })
+        });
+        let conditions: Option<Vec<Expr>> = conditions.collect();
+        conditions?.into_iter().reduce(|all, next| Expr::BinaryOp {
+            left: Box::new(all),
+            op: BinaryOperator::And,
+            right: Box::new(next),
+        })
+    }
+
+    /// Returns a column of the tables before another one, with its table.
+    fn left_expr(&self, column: &Ident, right: usize) -> Option<Expr> {
+        let name = folded(column);
+        match self.merged.get(&name) {
+            Some(merged) => Some(merged.expr(column)),
+            None => {
+                let (_, table) = self.on_left(&name, right)?;
+                Some(of_table(&table?, column))
+            }
         }
     }
 
@@ -294,7 +384,7 @@ impl Columns {
         (!names.is_empty()).then_some(names)
     }
 
-    fn merge(&mut self, column: String, side: Side, right: usize) {
+    fn merge(&mut self, column: String, side: Side, right: usize, is_condition: bool) {
         let known = self.merged.remove(&column);
         let was_right = known.as_ref().is_some_and(|known| known.is_right);
         let was_outer = known.as_ref().is_some_and(|known| known.is_outer);
@@ -321,6 +411,7 @@ impl Columns {
                 members,
                 is_right: was_right || matches!(side, Side::Right | Side::Both),
                 is_outer: was_outer || side != Side::Any,
+                is_condition,
             };
             self.merged.insert(column, merged);
         }
@@ -382,28 +473,45 @@ impl Columns {
 
     /// Writes `*` as the columns of each table: those of joins once, in the first table that has them.
     fn all(&self, options: &WildcardAdditionalOptions) -> Option<Vec<SelectItem>> {
-        if self.has_unknown || *options != WildcardAdditionalOptions::default() {
+        let others = WildcardAdditionalOptions {
+            wildcard_token: options.wildcard_token.clone(),
+            opt_exclude: options.opt_exclude.clone(),
+            opt_except: options.opt_except.clone(),
+            ..WildcardAdditionalOptions::default()
+        };
+        if self.has_unknown || *options != others {
             return None;
         }
         let mut items = Vec::new();
+        let mut left_out = HashSet::new();
         for (place, table) in self.tables.iter().enumerate() {
-            if table.is_visible {
-                items.push(self.all_of(place, table.name.clone()?));
+            if !table.is_visible {
+                continue;
             }
+            let mut own = Vec::new();
+            if leaves_any_out(options) {
+                let columns = table.columns.as_ref()?.iter().map(|column| &column.name);
+                own.extend(columns.filter(|column| leaves_out(options, column)));
+                left_out.extend(own.iter().copied());
+            }
+            items.push(self.all_of(place, table.name.clone()?, &own));
         }
-        Some(items)
+        // The planner says that there is none of a name.
+        (left_out.len() == num_left_out(options)).then_some(items)
     }
 
-    fn all_of(&self, place: usize, table: Vec<Ident>) -> SelectItem {
+    /// Writes `*` as the columns of a table but those that are left out.
+    fn all_of(&self, place: usize, table: Vec<Ident>, left_out: &[&String]) -> SelectItem {
         let mut own: Vec<_> = self.merged.iter().collect();
-        own.retain(|(_, merged)| merged.members.contains(&place));
+        own.retain(|(name, merged)| merged.members.contains(&place) && !left_out.contains(name));
         own.sort_unstable_by_key(|(name, _)| *name);
         let is_first = |merged: &Merged| merged.members.first() == Some(&place);
         let (first, others): (Vec<_>, Vec<_>) =
             own.into_iter().partition(|(_, merged)| is_first(merged));
-        let others = others.into_iter();
+        let others = others.into_iter().map(|(name, _)| name);
         let left_out: Vec<ObjectName> = others
-            .map(|(name, _)| ObjectName::from(vec![Ident::with_quote('"', name)]))
+            .chain(left_out.iter().copied())
+            .map(|name| ObjectName::from(vec![Ident::with_quote('"', name)]))
             .collect();
         let replaced = first
             .into_iter()
@@ -464,6 +572,20 @@ fn replacing(name: &str, merged: &Merged) -> Box<ReplaceSelectElement> {
 
 /// Tells whether `* EXCLUDE` or `* EXCEPT` leaves a column out.
 pub(super) fn leaves_out(options: &WildcardAdditionalOptions, column: &str) -> bool {
+    left_out(options).any(|name| folded(name) == column)
+}
+
+/// Tells whether `* EXCLUDE` or `* EXCEPT` leaves any column out.
+fn leaves_any_out(options: &WildcardAdditionalOptions) -> bool {
+    options.opt_exclude.is_some() || options.opt_except.is_some()
+}
+
+/// Counts the names that `* EXCLUDE` and `* EXCEPT` have.
+fn num_left_out(options: &WildcardAdditionalOptions) -> usize {
+    left_out(options).count()
+}
+
+fn left_out(options: &WildcardAdditionalOptions) -> impl Iterator<Item = &Ident> {
     let excluded = match &options.opt_exclude {
         Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
         Some(ExcludeSelectItem::Multiple(names)) => names.as_slice(),
@@ -473,8 +595,7 @@ pub(super) fn leaves_out(options: &WildcardAdditionalOptions, column: &str) -> b
     let except = except.flat_map(|except| {
         std::iter::once(&except.first_element).chain(&except.additional_elements)
     });
-    let excluded = excluded.iter().filter_map(column_of);
-    excluded.chain(except).any(|name| folded(name) == column)
+    excluded.iter().filter_map(column_of).chain(except)
 }
 
 struct Put<'a> {

@@ -2,9 +2,16 @@
 //!
 //! The planner would leave it out. As in PostgreSQL and DuckDB, a window that begins so adds an order and a frame to
 //! one that has none, and never another partition.
+//!
+//! In QUALIFY, `OVER w` becomes the window itself: the planner knows names of windows in the select list alone.
 
-use sqlparser::ast::{Ident, NamedWindowDefinition, NamedWindowExpr, Select, WindowSpec};
+use std::ops::ControlFlow;
 
+use sqlparser::ast::{
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Select, WindowSpec, WindowType,
+};
+
+use super::visits::change_expressions;
 use crate::error::{Error, ErrorKind};
 
 /// The windows of the WINDOW clauses around a place, the innermost last.
@@ -26,7 +33,29 @@ impl NamedWindows {
                 known.push(definition.clone());
             }
         }
-        Ok(())
+        match &mut select.qualify {
+            Some(condition) => self.write_out(condition),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes windows out that a condition has by their names.
+    fn write_out(&self, condition: &mut Expr) -> Result<(), Error> {
+        let written = change_expressions(condition, |expr| {
+            if let Expr::Function(call) = expr
+                && let Some(WindowType::NamedWindow(name)) = &call.over
+            {
+                match self.find(name) {
+                    Ok(window) => call.over = Some(WindowType::WindowSpec(window.clone())),
+                    Err(error) => return ControlFlow::Break(error),
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        match written {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
     }
 
     /// Ends the query that was begun last.

@@ -1,10 +1,12 @@
-//! Timestamps in statements that DataFusion does not read: beyond the years of nanoseconds, and without seconds.
+//! Timestamps in statements that DataFusion does not read: beyond the years of nanoseconds, without seconds, and with
+//! dates such as `2024/01/05`.
 //!
 //! DataFusion reads each `TIMESTAMP '…'` as nanoseconds, which hold the years 1677 to 2262, and then
 //! casts it to the type of the column that it is for. Where rows are changed, [`timestamps_of_columns`] reads
 //! such a literal in the column's unit at once. [`timestamps_without_seconds`] reads `2024-03-01 12:00` as
 //! `2024-03-01 12:00:00` in whatever is cast to a timestamp: a literal is written so, and the values of any other
-//! text go through the function [`seconds`](super::seconds).
+//! text go through the function [`seconds`](super::seconds). Of what is cast to a date literals alone are written so, and
+//! what `to_timestamp` reads without a format is as if it were cast.
 
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -12,10 +14,12 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
 
 use super::seconds;
+use crate::functions::times;
 use crate::rewrite::walk::{any_expression, change_named};
 
 /// Reads timestamps in the unit of the column that they are for.
@@ -84,7 +88,7 @@ pub(in crate::session) fn timestamps_without_seconds(
 }
 
 /// Returns the columns that a node's expressions are of.
-fn schema_below(node: &LogicalPlan) -> DFSchema {
+pub(in crate::session) fn schema_below(node: &LogicalPlan) -> DFSchema {
     match node {
         // Its filters are of the table's columns, not only of those that it hands on.
         LogicalPlan::TableScan(scan) => {
@@ -102,20 +106,35 @@ fn add_seconds(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     };
     let text = Box::new(text);
     Transformed::yes(match expr {
+        Expr::ScalarFunction(call) => Expr::ScalarFunction(ScalarFunction {
+            args: vec![*text],
+            ..call
+        }),
         Expr::Cast(Cast { field, .. }) => Expr::Cast(Cast { expr: text, field }),
         Expr::TryCast(TryCast { field, .. }) => Expr::TryCast(TryCast { expr: text, field }),
         other => other,
     })
 }
 
-/// Returns what an expression casts to a timestamp, if it does.
+/// Returns what an expression reads a timestamp of, or a date of a literal, if it does.
 fn to_timestamp(expr: &Expr) -> Option<&Expr> {
     let (inner, field) = match expr {
+        Expr::ScalarFunction(call) => {
+            return match call.args.as_slice() {
+                [text] if times::PARSERS.contains(&call.func.name()) => Some(text),
+                _ => None,
+            };
+        }
         Expr::Cast(cast) => (&cast.expr, &cast.field),
         Expr::TryCast(cast) => (&cast.expr, &cast.field),
         _ => return None,
     };
-    matches!(field.data_type(), DataType::Timestamp(..)).then_some(inner)
+    let is_read = match field.data_type() {
+        DataType::Timestamp(..) => true,
+        DataType::Date32 | DataType::Date64 => matches!(**inner, Expr::Literal(..)),
+        _ => false,
+    };
+    is_read.then_some(inner)
 }
 
 /// Returns a text with its seconds, if it may lack them.

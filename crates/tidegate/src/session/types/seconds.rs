@@ -1,7 +1,7 @@
-//! The function that writes `:00` behind the minutes of timestamps that have no seconds.
+//! The function that writes `:00` behind the minutes of timestamps that have no seconds, and `-` for `/` in dates.
 //!
 //! Texts of any other shape stay, and an array in which nothing is written is returned as it is: whether a text has
-//! seconds is told by one of its bytes.
+//! seconds, and dashes, is told by few of its bytes.
 
 use std::sync::{Arc, LazyLock};
 
@@ -83,8 +83,10 @@ impl ScalarUDFImpl for WithSeconds {
 
 fn all_completed(array: &ArrayRef) -> ArrayRef {
     let texts = array.as_string_view();
-    let lacks = |text: Option<&str>| text.is_some_and(lacks_seconds);
-    if !texts.iter().any(lacks) {
+    let differs = |text: Option<&str>| {
+        text.is_some_and(|text| lacks_seconds(text) || text.as_bytes().get(4) == Some(&b'/'))
+    };
+    if !texts.iter().any(differs) {
         return Arc::clone(array);
     }
     let mut all = StringViewBuilder::with_capacity(texts.len());
@@ -98,8 +100,31 @@ fn all_completed(array: &ArrayRef) -> ArrayRef {
     Arc::new(all)
 }
 
-/// Writes `:00` behind the minutes of a timestamp that has none; `None` for any other text.
+/// Writes `:00` behind the minutes of a timestamp that has none, and `-` for the `/` of `2024/01/05`; `None` for any
+/// other text.
 pub(super) fn completed(text: &str) -> Option<String> {
+    let dashed = with_dashes(text);
+    let completed = with_seconds(dashed.as_deref().unwrap_or(text));
+    completed.or(dashed)
+}
+
+/// Writes `2024/1/5` as `2024-01-05`, with whatever time is behind it.
+fn with_dashes(text: &str) -> Option<String> {
+    let (year, rest) = text.split_once('/')?;
+    let (month, rest) = rest.split_once('/')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (day, rest) = rest.split_at_checked(digits)?;
+    let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_date = year.len() == 4
+        && all_digits(year)
+        && all_digits(month)
+        && (1..=2).contains(&month.len())
+        && (1..=2).contains(&day.len())
+        && matches!(rest.bytes().next(), None | Some(b' ' | b'T' | b't'));
+    is_date.then(|| format!("{year}-{month:0>2}-{day:0>2}{rest}"))
+}
+
+fn with_seconds(text: &str) -> Option<String> {
     let (minutes, zone) = text.split_at_checked(SHAPE.len())?;
     lacks_seconds(text).then(|| format!("{minutes}:00{zone}"))
 }
@@ -143,6 +168,12 @@ mod tests {
             ("2024-03-01 12:00 ", Some("2024-03-01 12:00:00 ")),
             ("äöü4-03-01 12:00", None),
             ("2024-03-01 12:ü0", None),
+            ("2024/01/05", Some("2024-01-05")),
+            ("2024/1/5 10:00", Some("2024-01-05 10:00:00")),
+            ("2024/01/05T10:00:01", Some("2024-01-05T10:00:01")),
+            ("2024/01/ü5", None),
+            ("01/05/2024", None),
+            ("2024/01", None),
         ] {
             assert_eq!(completed(text).as_deref(), expect, "{text}");
         }

@@ -16,6 +16,7 @@ fn check(sql: &str, expect: &str) {
         super::bind(select, &[]);
     }
     super::bind_order(query, &[]);
+    super::write_conditions(query, &[]);
     assert_eq!(query.to_string(), expect);
 }
 
@@ -96,6 +97,31 @@ fn other_clauses_name_it_where_the_planner_would_take_another() {
 }
 
 #[test]
+fn further_joins_are_on_the_column_that_both_sides_have() {
+    for (sql, expect) in [
+        (
+            "SELECT k FROM a RIGHT JOIN b USING(k) JOIN c USING(k) LEFT JOIN d USING(k) ORDER BY k",
+            "SELECT b.k AS k FROM a RIGHT JOIN b USING(k) JOIN c ON b.k = c.k LEFT JOIN d ON b.k = d.k ORDER BY k",
+        ),
+        (
+            "SELECT x FROM a FULL JOIN b USING(k, l) FULL JOIN c USING(k, l) ORDER BY k",
+            "SELECT x FROM a FULL JOIN b USING(k, l) FULL JOIN c ON coalesce(a.k, b.k) = c.k AND coalesce(a.l, b.l) = c.l \
+             ORDER BY coalesce(a.k, b.k, c.k)",
+        ),
+        (
+            "SELECT x FROM a RIGHT JOIN b USING(k) LEFT SEMI JOIN c USING(k)",
+            "SELECT x FROM a RIGHT JOIN b USING(k) LEFT SEMI JOIN c ON b.k = c.k",
+        ),
+        (
+            "SELECT x FROM a LEFT JOIN b USING(k) RIGHT JOIN c USING(k)",
+            "SELECT x FROM a LEFT JOIN b USING(k) RIGHT JOIN c USING(k)",
+        ),
+    ] {
+        check(sql, expect);
+    }
+}
+
+#[test]
 fn columns_of_tables_tell_what_the_text_leaves_open() {
     let columns = |table: &str, names: &[&str]| {
         let column = |name: &&str| TableColumn {
@@ -119,6 +145,11 @@ fn columns_of_tables_tell_what_the_text_leaves_open() {
         (
             "SELECT k FROM a NATURAL JOIN b NATURAL LEFT JOIN c WHERE x = 1 ORDER BY k",
             "SELECT k FROM a JOIN b USING(\"x\") LEFT JOIN c USING(\"k\") WHERE a.x = 1 ORDER BY k",
+        ),
+        (
+            "SELECT * EXCLUDE (x) FROM a RIGHT JOIN b USING(x) JOIN c USING(k)",
+            "SELECT a.* EXCLUDE (\"x\"), b.* EXCLUDE (\"x\"), c.* EXCLUDE (\"k\") \
+             FROM a RIGHT JOIN b USING(x) JOIN c USING(k)",
         ),
     ] {
         let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
