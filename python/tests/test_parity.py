@@ -107,6 +107,9 @@ AGGREGATES = {
     "median": lambda m: m.col("n").median(),
     "different values": lambda m: m.col("n").fill_null(-1).n_unique(),
     "different texts": lambda m: m.col("s").drop_nulls().n_unique() if m is pl else m.col("s").n_unique(),
+    "sum of truth": lambda m: m.col("b").fill_null(False).sum(),
+    "mean of truth": lambda m: m.col("b").mean(),
+    "sum of a condition": lambda m: m.col("n").is_null().sum(),
     "any": lambda m: m.col("b").fill_null(False).any(),
     "all": lambda m: m.col("b").fill_null(True).all(),
     "median of floats": lambda m: m.col("f").fill_nan(3.0).median(),
@@ -369,7 +372,6 @@ DIFFERENT = {
 }
 #: Calls that Polars answers, and what is said of them here.
 REFUSED = {
-    "sum of truth": (lambda m, x, _: x.group_by("k").agg(m.col("b").sum()), "sum does not take BOOLEAN"),
     "mean of dates": (lambda m, x, _: x.group_by("k").agg(m.col("d").mean()), "avg does not take DATE"),
     "aggregates in a filter": (lambda m, x, _: x.filter(m.col("n") > m.col("n").mean()), "with_columns"),
     "division by zero": (lambda m, x, _: x.filter(m.col("n") // 0 == 1), "division by zero"),

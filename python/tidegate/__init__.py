@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidegate import _tidegate
+from tidegate import _nodes, _tidegate
 from tidegate._connection import Connection, Report, connect
 from tidegate._delayed import Delayed, delayed
 from tidegate._errors import (
@@ -32,10 +32,60 @@ from tidegate._errors import (
 from tidegate._expr import Expr, col, fn, lit, when
 from tidegate._expr import all_columns as all
 from tidegate._expr import count_rows as len
-from tidegate._frame import DataFrame, GroupBy, Table
+from tidegate._frame import DataFrame
 from tidegate._functions import Udf, udf
+from tidegate._groups import GroupBy
 from tidegate._jobs import Future
 from tidegate._options import options
+from tidegate._shorthand import (
+    all_horizontal,
+    any_horizontal,
+    coalesce,
+    concat_str,
+    count,
+    exclude,
+    first,
+    implode,
+    last,
+    max,
+    max_horizontal,
+    mean,
+    mean_horizontal,
+    median,
+    min,
+    min_horizontal,
+    n_unique,
+    std,
+    struct,
+    sum,
+    sum_horizontal,
+    var,
+)
+from tidegate._table import Table
+from tidegate._types import (
+    Binary,
+    Boolean,
+    Categorical,
+    DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Duration,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    List,
+    Null,
+    String,
+    Time,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+)
 
 if TYPE_CHECKING:
     from tidegate._calls import CallFuture
@@ -44,46 +94,90 @@ __version__ = _tidegate.__version__
 
 __all__ = [
     "AlreadyExistsError",
+    "Binary",
+    "Boolean",
     "CallFuture",
     "CancelledError",
+    "Categorical",
     "Connection",
     "DataFrame",
+    "DataType",
+    "Date",
+    "Datetime",
+    "Decimal",
     "Delayed",
     "DeniedError",
     "DeviceError",
+    "Duration",
     "Error",
     "Expr",
+    "Float32",
+    "Float64",
     "Future",
     "GroupBy",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Int8",
     "InternalError",
     "IoError",
+    "List",
     "LostError",
     "NotFoundError",
     "NotSupportedError",
+    "Null",
     "Report",
     "ResourcesExhaustedError",
     "SqlError",
+    "String",
     "Table",
+    "Time",
     "TimedOutError",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+    "UInt8",
     "Udf",
     "all",
+    "all_horizontal",
+    "any_horizontal",
+    "coalesce",
     "col",
+    "concat_str",
     "connect",
+    "count",
     "default_connection",
     "delayed",
+    "exclude",
     "execute",
+    "first",
     "fn",
     "from_arrow",
     "from_dict",
+    "implode",
+    "last",
     "len",
     "lit",
     "load_ipython_extension",
+    "max",
+    "max_horizontal",
+    "mean",
+    "mean_horizontal",
+    "median",
+    "min",
+    "min_horizontal",
+    "n_unique",
     "options",
     "read_csv",
     "read_json",
     "read_parquet",
     "sql",
+    "std",
+    "struct",
+    "sum",
+    "sum_horizontal",
     "udf",
+    "var",
     "when",
 ]
 
@@ -96,7 +190,12 @@ def __getattr__(name: str) -> Any:
         from tidegate._calls import CallFuture
 
         return CallFuture
-    raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+    if name.startswith("_"):
+        raise AttributeError(name)
+    near = _nodes.suggestion(name, __all__)
+    raise AttributeError(
+        f"module 'tidegate' has no attribute {name!r}{near or ': tg.fn has the functions of SQL, and tidegate.array arrays'}"
+    )
 
 
 def default_connection() -> Connection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import os
 import re
 import site
@@ -11,12 +13,13 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-from tidegate import _tidegate, _values
+from tidegate import _nodes, _tidegate, _values
 from tidegate._delayed import Delayed, delayed
-from tidegate._errors import AlreadyExistsError, Error, SqlError
-from tidegate._frame import DataFrame, Table, arrow_library
+from tidegate._errors import AlreadyExistsError, Error, NotFoundError, SqlError
+from tidegate._frame import ROW, DataFrame
 from tidegate._functions import Udf
 from tidegate._jobs import Future
+from tidegate._table import Table, arrow_library
 
 if TYPE_CHECKING:
     from tidegate._calls import CallFuture
@@ -61,14 +64,27 @@ class Connection:
             params: the values of ``?`` or ``$1``, ``$2``, … as a list, or of ``$name`` as a dict; of several
                 statements they are the last one's.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"sql() takes the text of a statement, and not a {type(text).__name__}")
         if ";" in text:
             *before, text = _tidegate.statements(text) or [text]
             for statement in before:
                 self.sql(statement, _depth=_depth + 1).collect()
         tables = self._variables(text, _depth)
         is_query = _QUERY.match(text) is not None
-        _, frame = self._session.plan(text, _values.parameters(params), tables, is_query)
+        try:
+            _, frame = self._session.plan(text, _values.parameters(params), tables, is_query)
+        except NotFoundError as error:
+            near = self._near_variables(text, _depth)
+            if not near:
+                raise
+            raise _told_more(error, f"; {near}") from None
         return DataFrame(self, frame)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise _nodes.missing(self, "a connection", name, "sql(…) runs any statement")
 
     def execute(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Table:
         """Run a SQL statement, and keep its rows in memory: ``con.execute(text).fetchall()``. Of several, the
@@ -104,6 +120,25 @@ class Connection:
                 _refuse(name, value)
         return found
 
+    def _near_variables(self, text: str, depth: int) -> str:
+        """Say which variables of the caller that are data have names like those of tables that there are not."""
+        if self.url is not None:
+            return ""
+        scopes = _scopes(sys._getframe(depth + 1))
+        known = [
+            name
+            for scope in scopes
+            for name, value in scope.items()
+            if not name.startswith("_") and (isinstance(value, DataFrame) or _exports(value))
+        ]
+        near = [
+            name
+            for missing in self._session.missing_tables(text)
+            if _lookup(missing, scopes) is None
+            for name in difflib.get_close_matches(missing, known, n=3)
+        ]
+        return f"the variables {', '.join(dict.fromkeys(near))} have a like name" if near else ""
+
     def table(self, name: str) -> DataFrame:
         """Return a table of the session as a frame."""
         parts = ".".join(_values.quoted(part) for part in name.split("."))
@@ -125,14 +160,32 @@ class Connection:
 
         Args:
             data: a pyarrow Table, RecordBatch or reader, a frame of Polars or pandas, a DuckDB relation, or
-                anything else with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+                anything else with ``__arrow_c_stream__`` or ``__arrow_c_array__``. A lazy frame of Polars is collected.
         """
-        return DataFrame(self, self._import(_batches(data)))
+        frame = DataFrame(self, self._import(_batches(data)))
+        if isinstance(data, DataFrame) and data._numbering is None:
+            return frame
+        return DataFrame(self, frame._frame, functools.cache(lambda: self._numbered(frame)))
+
+    def _numbered(self, frame: DataFrame) -> DataFrame:
+        """Add a column that numbers the rows of data in memory."""
+        table, pyarrow = frame.to_arrow(), arrow_library()
+        from pyarrow import compute
+
+        numbers = compute.cumulative_sum(pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), table.num_rows))
+        return DataFrame(self, self._import(table.append_column(ROW, numbers)))
 
     def _import(self, data: Any) -> _tidegate.Frame:
         try:
             return self._session.from_arrow(data)
         except ValueError as error:
+            names = [str(name) for name in getattr(data, "columns", ())]
+            twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+            if twice is not None:
+                raise SqlError(
+                    f"the {type(data).__name__} has several columns {twice!r}, which its library does not export: "
+                    "rename them"
+                ) from error
             raise TypeError(
                 f"an object of the type {type(data).__name__!r} exports no batches of columns ({error}): if it is one "
                 "column, con.from_dict({'name': column}) makes a frame of it"
@@ -270,6 +323,10 @@ class Connection:
             call = None
         if args or kwargs:
             raise TypeError("submit() takes arguments for a function alone")
+        if call is None and not isinstance(work, (DataFrame, str)):
+            raise TypeError(
+                f"submit() takes a frame, a statement's text or a function, and not a {type(work).__name__}"
+            )
         if call is not None:
             from tidegate._calls import submitted
 
@@ -327,7 +384,7 @@ def connect(
         token: a token that a login gave, or one of an identity provider, instead of a name and a password.
         ca: certificates in PEM, or their file, that may sign the server's.
         options: of a session of this process: ``memory_limit``, ``device_memory_limit`` and ``temp_limit`` in
-            bytes; ``temp_dir``; ``threads``; ``devices``, written as in ``CUDA_VISIBLE_DEVICES`` (``""`` for
+            bytes, or as texts such as ``"4GB"``, whose units are powers of 1024; ``temp_dir``; ``threads``; ``devices``, written as in ``CUDA_VISIBLE_DEVICES`` (``""`` for
             none); ``simulate_device``; ``task_slots``, what calls of ``delayed`` take of, a number by name;
             ``stores``, options of object stores as triples of a place (``""`` for all), an option and its value:
             ``("s3://bucket", "aws.region", "eu-central-1")``.
@@ -354,6 +411,12 @@ def connect(
 
 def _local(options: dict[str, Any]) -> dict[str, Any]:
     given = dict(options)
+    for name in ("memory_limit", "device_memory_limit", "temp_limit"):
+        if name in given:
+            given[name] = _bytes(name, given[name])
+    threads = given.get("threads", 1)
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ValueError(f"connect(threads={threads!r}): it is a number of threads, 1 or more")
     if "devices" in given:
         given["visible_devices"] = given.pop("devices")
     if isinstance(given.get("simulate_device"), str):
@@ -369,6 +432,24 @@ def _local(options: dict[str, Any]) -> dict[str, Any]:
     folders = {*site.getsitepackages(), *(path for path in sys.path if path.endswith("-packages"))}
     given.setdefault("site_packages", sorted(folders))
     return given
+
+
+def _bytes(name: str, size: Any) -> int:
+    """Read a size in bytes as the command does: a number, or a text with a unit."""
+    if isinstance(size, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", size.lower())
+        if found is not None:
+            return int(float(found[1]) * 1024 ** " kmgt".index(found[2] or " "))
+    elif isinstance(size, (int, float)) and not isinstance(size, bool) and size >= 0 and size == int(size):
+        return int(size)
+    raise ValueError(f"connect({name}={size!r}): it is a number of bytes, or a text such as '4GB' or '512MiB'")
+
+
+def _told_more(error: Error, more: str) -> Error:
+    """Make the same error with more in its message."""
+    told = type(error)(f"{error}{more}")
+    told.help, told.place = error.help, error.place
+    return told
 
 
 def _scopes(frame: FrameType | None) -> list[Mapping[str, Any]]:
@@ -410,6 +491,8 @@ def _batches(data: Any) -> Any:
         return data
     if _exports(data):
         return data
+    if _is_lazy(data):
+        return data.collect()
     raise TypeError(
         f"an object of the type {type(data).__name__!r} exports no Arrow batches (__arrow_c_stream__): "
         "con.from_dict(...) makes a frame of columns by name"

@@ -108,6 +108,8 @@ def delayed(
         retries: how often a call that raised is made again.
         priority: calls of a higher one run first.
     """
+    if function is not None and not callable(function):
+        raise TypeError(f"delayed() takes a function, and not a {type(function).__name__}")
     needs = _Needs(dict(slots or {}), memory, retries, priority)
 
     def of(function: Callable[..., Any]) -> Callable[..., Delayed]:

@@ -1,15 +1,19 @@
 """Expressions over columns, with the names and meanings of Polars and the NULLs of SQL.
 
 An expression is a tree of tuples, which the native module turns into the engine's expressions when a frame
-takes it: only then names of columns and functions are looked up.
+takes it: only then names of columns and functions are looked up. Operators, aggregates and what strings, moments, lists
+and structs can do are in modules of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
-from tidegate import _values
+from tidegate import _nodes, _types, _values
+from tidegate._aggregates import Aggregates
+from tidegate._namespaces import Lists, Moments, Names, Strings, Structs
+from tidegate._operators import Operators
 
 if TYPE_CHECKING:
     from tidegate._tidegate import _Node as Node
@@ -19,16 +23,44 @@ IntoExpr = Union["Expr", str, Any]
 #: A number of rows relative to the current one; ``None`` for the partition's end.
 Rows = tuple[int | None, int | None]
 
+#: What NULL is filled with by a name.
+_FILLERS: dict[str, Callable[[Expr], Any]] = {
+    "zero": lambda expr: 0,
+    "one": lambda expr: 1,
+    "min": lambda expr: expr.min(),
+    "max": lambda expr: expr.max(),
+    "mean": lambda expr: expr.mean(),
+}
 
-class Expr:
+
+class Expr(Operators, Aggregates):
     """An expression over the columns of a frame. Made by :func:`col`, :func:`lit`, :func:`when` and ``fn``."""
 
     __slots__ = ("_node",)
     # NumPy's scalars and arrays leave operators with an expression to it.
     __array_ufunc__ = None
+    # It compares by an operator, and is found by what it is.
+    __hash__ = Operators.__hash__
 
     def __init__(self, node: Node) -> None:
         self._node = node
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "an expression has no truth value: use & | ~ instead of and, or, not, and is_between() for a < x < b"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("an expression cannot be iterated over")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        way = f"tg.fn.{name}(…) calls a function of SQL, and con.sql(…) writes the query in SQL"
+        raise _nodes.missing(self, "an expression", name, way)
+
+    def __repr__(self) -> str:
+        return f"<tidegate.Expr {_nodes.text(self._node)}>"
 
     # --- names ---
 
@@ -39,127 +71,16 @@ class Expr:
     @property
     def output_name(self) -> str:
         """The name of the expression's column: that of the leftmost column or literal, unless it has another."""
-        return _name_of(self._node)
+        return _nodes.name_of(self._node)
 
-    # --- operators ---
+    def exclude(self, *names: str | Sequence[str]) -> Expr:
+        """Leave columns out of several: ``tg.all().exclude("id")``."""
+        without = tuple(flat(names))
 
-    def _with(self, operator: str, other: Any) -> Expr:
-        return Expr(("bin", operator, self._node, _value(other)))
+        def change(item: Node) -> Node:
+            return ("cols", item[1], item[2] + without) if item[0] == "cols" else item
 
-    def _after(self, operator: str, other: Any) -> Expr:
-        return Expr(("bin", operator, _value(other), self._node))
-
-    def __add__(self, other: Any) -> Expr:
-        return self._with("+", other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return self._after("+", other)
-
-    def __sub__(self, other: Any) -> Expr:
-        return self._with("-", other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return self._after("-", other)
-
-    def __mul__(self, other: Any) -> Expr:
-        return self._with("*", other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return self._after("*", other)
-
-    def __truediv__(self, other: Any) -> Expr:
-        return self._with("/", other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        return self._after("/", other)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return self._with("//", other)
-
-    def __rfloordiv__(self, other: Any) -> Expr:
-        return self._after("//", other)
-
-    def __mod__(self, other: Any) -> Expr:
-        return self._with("%", other)
-
-    def __rmod__(self, other: Any) -> Expr:
-        return self._after("%", other)
-
-    def __pow__(self, other: Any) -> Expr:
-        return function("power", self, Expr(_value(other)))
-
-    def __rpow__(self, other: Any) -> Expr:
-        return function("power", Expr(_value(other)), self)
-
-    def __and__(self, other: Any) -> Expr:
-        return self._with("&", other)
-
-    def __rand__(self, other: Any) -> Expr:
-        return self._after("&", other)
-
-    def __or__(self, other: Any) -> Expr:
-        return self._with("|", other)
-
-    def __ror__(self, other: Any) -> Expr:
-        return self._after("|", other)
-
-    def __xor__(self, other: Any) -> Expr:
-        return self._with("^", other)
-
-    def __rxor__(self, other: Any) -> Expr:
-        return self._after("^", other)
-
-    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        return self._with("==", other)
-
-    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return self._with("!=", other)
-
-    def __lt__(self, other: Any) -> Expr:
-        return self._with("<", other)
-
-    def __le__(self, other: Any) -> Expr:
-        return self._with("<=", other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return self._with(">", other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return self._with(">=", other)
-
-    def __neg__(self) -> Expr:
-        return Expr(("neg", self._node))
-
-    def __pos__(self) -> Expr:
-        return self
-
-    def __invert__(self) -> Expr:
-        return Expr(("not", self._node))
-
-    def __abs__(self) -> Expr:
-        return self.abs()
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __bool__(self) -> bool:
-        raise TypeError(
-            "an expression has no truth value: use & | ~ instead of and, or, not, and is_between() for a < x < b"
-        )
-
-    def __iter__(self) -> Iterator[Any]:
-        raise TypeError("an expression cannot be iterated over")
-
-    def __repr__(self) -> str:
-        return f"<tidegate.Expr {_text(self._node)}>"
-
-    def eq_missing(self, other: Any) -> Expr:
-        """Compare so that two NULLs are equal."""
-        return self._with("eq_missing", other)
-
-    def ne_missing(self, other: Any) -> Expr:
-        """Compare so that two NULLs are not different."""
-        return self._with("ne_missing", other)
+        return Expr(_nodes.rewritten(self._node, change))
 
     # --- conditions ---
 
@@ -179,6 +100,14 @@ class Expr:
         """Tell whether the value is not NaN; NULL for NULL."""
         return ~function("isnan", self)
 
+    def is_finite(self) -> Expr:
+        """Tell whether the value is neither infinite nor NaN; NULL for NULL."""
+        return self.abs() < float("inf")
+
+    def is_infinite(self) -> Expr:
+        """Tell whether the value is infinite; NULL for NULL."""
+        return self.abs().eq(float("inf"))
+
     def is_between(self, lower: Any, upper: Any, closed: str = "both") -> Expr:
         """Tell whether the value lies between two others.
 
@@ -191,10 +120,16 @@ class Expr:
         below = self._with("<=" if closed in ("both", "right") else "<", upper)
         return above & below
 
-    def is_in(self, values: Iterable[Any]) -> Expr:
-        """Tell whether the value is one of these; NULL if it is not and one of them is NULL, as in SQL."""
-        if isinstance(values, (str, bytes)):
-            raise TypeError("is_in() takes a list of values, not a string")
+    def is_in(self, values: Iterable[Any] | Expr) -> Expr:
+        """Tell whether the value is one of these; NULL if it is not and one of them is NULL, as in SQL.
+
+        Args:
+            values: a list of values, or an expression of lists.
+        """
+        if isinstance(values, Expr):
+            return typed("is_in", self._node, values._node)
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise TypeError(f"is_in() takes a list of values, not a {type(values).__name__}")
         nodes = tuple(_value(value) for value in values)
         if not nodes:
             return lit(False)
@@ -204,194 +139,62 @@ class Expr:
 
     def cast(self, to: Any, strict: bool = True) -> Expr:
         """Change the type. A value that has no counterpart is an error, or NULL with ``strict=False``."""
-        return Expr(("cast", self._node, _values.data_type(to), strict))
+        return Expr(("cast", self._node, _types.data_type(to), strict))
 
-    def fill_null(self, value: Any) -> Expr:
-        """Put a value in the place of NULL."""
+    def fill_null(self, value: Any = None, strategy: str | None = None) -> Expr:
+        """Put a value in the place of NULL.
+
+        Args:
+            value: the value, or an expression.
+            strategy: instead of a value ``zero``, ``one``, ``min``, ``max``, ``mean`` (of the column), or ``forward``, the
+                last value before, of which ``over(order_by=)`` says the order.
+        """
+        if (value is None) == (strategy is None):
+            raise ValueError("fill_null() takes a value or strategy=, and one of them")
+        if strategy == "forward":
+            return self.forward_fill()
+        if strategy is not None:
+            if strategy not in _FILLERS:
+                known = ", ".join(map(repr, ["forward", *_FILLERS]))
+                raise ValueError(f"strategy={strategy!r}: it is one of {known}")
+            value = _FILLERS[strategy](self)
         return function("coalesce", self, Expr(_value(value)))
 
     def fill_nan(self, value: Any) -> Expr:
         """Put a value in the place of NaN."""
-        filled = when(self.is_nan()).then(Expr(_value(value))).otherwise(self)
-        return filled.alias(self.output_name)
+        return typed("fill_nan", self._node, _value(value))
 
-    def abs(self) -> Expr:
-        """Return the magnitude."""
-        return function("abs", self)
-
-    def ceil(self) -> Expr:
-        """Round up."""
-        return function("ceil", self)
-
-    def floor(self) -> Expr:
-        """Round down."""
-        return function("floor", self)
-
-    def round(self, decimals: int = 0) -> Expr:
-        """Round to so many decimals, halves away from zero."""
-        return function("round", self, lit(decimals))
-
-    def sqrt(self) -> Expr:
-        """Return the square root."""
-        return function("sqrt", self)
-
-    def exp(self) -> Expr:
-        """Return e to this power."""
-        return function("exp", self)
-
-    def log(self, base: float | None = None) -> Expr:
-        """Return the logarithm, natural unless a base is given."""
-        return function("ln", self) if base is None else function("log", lit(base), self)
-
-    def sign(self) -> Expr:
-        """Return -1, 0 or 1."""
-        return function("signum", self)
-
-    def pow(self, exponent: Any) -> Expr:
-        """Raise to a power."""
-        return self.__pow__(exponent)
-
-    def clip(self, lower: Any = None, upper: Any = None) -> Expr:
-        """Limit the value to a range. NULL stays NULL."""
-        result = self
-        if lower is not None:
-            result = when(result < lower).then(Expr(_value(lower))).otherwise(result)
-        if upper is not None:
-            result = when(result > upper).then(Expr(_value(upper))).otherwise(result)
-        return Expr(("alias", result._node, self.output_name))
-
-    # --- aggregates ---
-
-    def _aggregate(self, name: str, *more: Expr) -> Expr:
-        return function(name, self, *more)
-
-    def sum(self) -> Expr:
-        """Return the sum; NULL of no values, where Polars has 0."""
-        return self._aggregate("sum")
-
-    def mean(self) -> Expr:
-        """Return the mean; NULL of no values."""
-        return self._aggregate("avg")
-
-    def min(self) -> Expr:
-        """Return the least value; NaN counts as larger than any number."""
-        return self._aggregate("min")
-
-    def max(self) -> Expr:
-        """Return the greatest value; NaN counts as larger than any number, where Polars leaves it out."""
-        return self._aggregate("max")
-
-    def median(self) -> Expr:
-        """Return the median."""
-        return self._aggregate("median")
-
-    def std(self, ddof: int = 1) -> Expr:
-        """Return the standard deviation, of a sample (``ddof=1``) or of all values (``ddof=0``)."""
-        return self._aggregate({1: "stddev_samp", 0: "stddev_pop"}[_ddof(ddof)])
-
-    def var(self, ddof: int = 1) -> Expr:
-        """Return the variance, of a sample (``ddof=1``) or of all values (``ddof=0``)."""
-        return self._aggregate({1: "var_samp", 0: "var_pop"}[_ddof(ddof)])
-
-    def count(self) -> Expr:
-        """Count the values that are not NULL."""
-        return self._aggregate("count")
-
-    def len(self) -> Expr:
-        """Count the rows, NULLs among them."""
-        return Expr(("alias", count_rows()._node, self.output_name))
-
-    def n_unique(self) -> Expr:
-        """Count the different values; NULL is not one of them, where Polars counts it."""
-        return Expr(("fn", "count", (self._node,), True, (), None))
-
-    def first(self) -> Expr:
-        """Return the first value: which one that is, only ``over(order_by=)`` says."""
-        return self._aggregate("first_value")
-
-    def last(self) -> Expr:
-        """Return the last value: which one that is, only ``over(order_by=)`` says."""
-        return self._aggregate("last_value")
-
-    def any(self) -> Expr:
-        """Tell whether a value is true."""
-        return self._aggregate("bool_or")
-
-    def all(self) -> Expr:
-        """Tell whether no value is false."""
-        return self._aggregate("bool_and")
-
-    def implode(self) -> Expr:
-        """Collect the values into a list."""
-        return self._aggregate("array_agg")
-
-    def quantile(self, share: float) -> Expr:
-        """Return the value below which this share lies, between two values by interpolation."""
-        return self._aggregate("percentile_cont", lit(float(share)))
-
-    def filter(self, condition: Expr) -> Expr:
-        """Take only rows of a condition into the aggregate that this is, or that is called on it."""
-        kind = self._node[0]
-        if kind == "fn":
-            return Expr((*self._node[:5], condition._node))
-        raise TypeError("filter() follows an aggregate: col('x').sum().filter(condition)")
-
-    # --- windows ---
-
-    def over(
-        self,
-        *partition_by: IntoExpr,
-        order_by: IntoExpr | Sequence[IntoExpr] | None = None,
-        descending: bool = False,
-        rows: Rows | None = None,
-    ) -> Expr:
-        """Compute the aggregate or window function over the rows of each partition.
+    def replace(self, old: Any, new: Any = None) -> Expr:
+        """Put other values in the place of some; the others stay.
 
         Args:
-            partition_by: columns whose values lie together; none for all rows.
-            order_by: the order in each partition, for functions that depend on one. As in Polars an aggregate
-                is still over the whole partition.
-            descending: whether that order descends.
-            rows: the first and the last row of the aggregate relative to the current one: ``(-2, 0)`` are
-                three rows, ``(None, 0)`` all up to here.
+            old: a value, a list of values, or a dict of old and new values.
+            new: the value, or a list of as many, if ``old`` is no dict.
         """
-        node = self._node
-        if node[0] == "alias":
-            return Expr(("alias", Expr(node[1]).over(*partition_by, order_by=order_by, descending=descending, rows=rows)._node, node[2]))
-        if node[0] == "cum":
-            if order_by is None:
-                raise TypeError("a cumulative aggregate needs an order: .over(order_by=...)")
-            node, rows = node[1], (None, 0)
-        partitions = tuple(_column(item)._node for item in flat(partition_by))
-        orders = [] if order_by is None else flat([order_by])
-        sorts = tuple((_column(item)._node, descending, descending) for item in orders)
-        return Expr(("over", node, partitions, sorts, rows))
+        if isinstance(old, Mapping):
+            pairs = list(old.items())
+        else:
+            olds = list(old) if isinstance(old, (list, tuple)) else [old]
+            news = list(new) if isinstance(new, (list, tuple)) else [new] * len(olds)
+            if len(olds) != len(news):
+                raise ValueError(f"replace() has {len(olds)} old values and {len(news)} new ones")
+            pairs = list(zip(olds, news))
+        if not pairs:
+            return Expr(self._node)
+        branches = tuple((self.eq_missing(before)._node, _value(after)) for before, after in pairs)
+        return Expr(("renamed", ("case", branches, self._node), self._node, "", ""))
 
-    def _cumulative(self, name: str) -> Expr:
-        return Expr(("cum", function(name, self)._node))
-
-    def cum_sum(self) -> Expr:
-        """Return the sum up to the current row; ``over(order_by=)`` says in which order."""
-        return self._cumulative("sum")
-
-    def cum_min(self) -> Expr:
-        """Return the least value up to the current row; ``over(order_by=)`` says in which order."""
-        return self._cumulative("min")
-
-    def cum_max(self) -> Expr:
-        """Return the greatest value up to the current row; ``over(order_by=)`` says in which order."""
-        return self._cumulative("max")
-
-    def cum_count(self) -> Expr:
-        """Count the values up to the current row; ``over(order_by=)`` says in which order."""
-        return self._cumulative("count")
-
-    def shift(self, n: int = 1) -> Expr:
-        """Return the value of so many rows before; ``over(order_by=)`` says in which order."""
-        name, by = ("lag", n) if n >= 0 else ("lead", -n)
-        return function(name, self, lit(by))
+    def clip(self, lower: Any = None, upper: Any = None) -> Expr:
+        """Limit the value to a range, whose bounds are cast to the value's type. NULL and NaN stay."""
+        bounds = {name: bound for name, bound in (("lower", lower), ("upper", upper)) if bound is not None}
+        return typed("clip", self._node, *map(_value, bounds.values()), params=tuple(bounds))
 
     # --- namespaces ---
+
+    @property
+    def name(self) -> Names:
+        """What names of columns can do."""
+        return Names(self)
 
     @property
     def str(self) -> Strings:
@@ -412,162 +215,6 @@ class Expr:
     def struct(self) -> Structs:
         """What structs can do."""
         return Structs(self)
-
-
-class _Namespace:
-    __slots__ = ("_expr",)
-
-    def __init__(self, expr: Expr) -> None:
-        self._expr = expr
-
-    def _call(self, name: str, *args: Any) -> Expr:
-        return function(name, self._expr, *(Expr(_value(arg)) for arg in args))
-
-
-class Strings(_Namespace):
-    """What strings can do."""
-
-    def to_lowercase(self) -> Expr:
-        """Turn letters into lower case."""
-        return self._call("lower")
-
-    def to_uppercase(self) -> Expr:
-        """Turn letters into upper case."""
-        return self._call("upper")
-
-    def len_chars(self) -> Expr:
-        """Count the characters."""
-        return self._call("character_length")
-
-    def len_bytes(self) -> Expr:
-        """Count the bytes."""
-        return self._call("octet_length")
-
-    def starts_with(self, prefix: Any) -> Expr:
-        """Tell whether the string begins so."""
-        return self._call("starts_with", prefix)
-
-    def ends_with(self, suffix: Any) -> Expr:
-        """Tell whether the string ends so."""
-        return self._call("ends_with", suffix)
-
-    def contains(self, pattern: Any, literal: bool = False) -> Expr:
-        """Tell whether the string has a match of a regular expression, or this text itself."""
-        if literal:
-            return self._call("contains", pattern)
-        return self._expr._with("~", pattern)
-
-    def replace_all(self, text: Any, value: Any) -> Expr:
-        """Put another text in the place of each occurrence of a text, which is no pattern."""
-        return self._call("replace", text, value)
-
-    def slice(self, offset: int, length: int | None = None) -> Expr:
-        """Return the characters from an offset on, so many at the most."""
-        if offset < 0:
-            raise ValueError("slice() counts from the string's beginning: the offset is not negative")
-        more = () if length is None else (length,)
-        return self._call("substr", offset + 1, *more)
-
-    def strip_chars(self) -> Expr:
-        """Remove spaces at both ends."""
-        return self._call("btrim")
-
-    def strip_chars_start(self) -> Expr:
-        """Remove spaces at the beginning."""
-        return self._call("ltrim")
-
-    def strip_chars_end(self) -> Expr:
-        """Remove spaces at the end."""
-        return self._call("rtrim")
-
-    def split(self, by: str) -> Expr:
-        """Cut the string into a list at each occurrence of a text."""
-        return self._call("string_to_array", by)
-
-    def like(self, pattern: str) -> Expr:
-        """Match SQL's pattern: ``%`` for any text, ``_`` for one character."""
-        return Expr(("like", self._expr._node, _value(pattern), False, False))
-
-
-class Moments(_Namespace):
-    """What dates and times can do."""
-
-    def _part(self, name: str) -> Expr:
-        part = function("date_part", lit(name), self._expr)
-        return Expr(("alias", part.cast("int64")._node, self._expr.output_name))
-
-    def year(self) -> Expr:
-        """Return the year."""
-        return self._part("year")
-
-    def quarter(self) -> Expr:
-        """Return the quarter, 1 to 4."""
-        return self._part("quarter")
-
-    def month(self) -> Expr:
-        """Return the month, 1 to 12."""
-        return self._part("month")
-
-    def day(self) -> Expr:
-        """Return the day of the month, 1 to 31."""
-        return self._part("day")
-
-    def hour(self) -> Expr:
-        """Return the hour."""
-        return self._part("hour")
-
-    def minute(self) -> Expr:
-        """Return the minute."""
-        return self._part("minute")
-
-    def second(self) -> Expr:
-        """Return the second, without its fraction."""
-        return self._part("second")
-
-    def ordinal_day(self) -> Expr:
-        """Return the day of the year, 1 to 366."""
-        return self._part("doy")
-
-    def date(self) -> Expr:
-        """Return the day."""
-        return self._expr.cast("date")
-
-    def truncate(self, every: str) -> Expr:
-        """Return the beginning of the ``year``, ``quarter``, ``month``, ``week``, ``day``, ``hour``, …"""
-        result = function("date_trunc", lit(every), self._expr)
-        return Expr(("alias", result._node, self._expr.output_name))
-
-
-class Lists(_Namespace):
-    """What lists can do."""
-
-    def len(self) -> Expr:
-        """Count the elements."""
-        return self._call("array_length")
-
-    def get(self, index: int) -> Expr:
-        """Return an element by its place, from 0; from the end if negative. NULL if there is none."""
-        return self._call("array_element", index + 1 if index >= 0 else index)
-
-    def contains(self, value: Any) -> Expr:
-        """Tell whether the list has a value."""
-        return self._call("array_has", value)
-
-    def join(self, separator: str) -> Expr:
-        """Join the elements to one string."""
-        return self._call("array_to_string", separator)
-
-    def sort(self) -> Expr:
-        """Sort the elements."""
-        return self._call("array_sort")
-
-
-class Structs(_Namespace):
-    """What structs can do."""
-
-    def field(self, name: str) -> Expr:
-        """Return a field."""
-        return Expr(("alias", self._call("get_field", name)._node, name))
 
 
 class When:
@@ -593,30 +240,32 @@ class Then(Expr):
         super().__init__(("case", branches, None))
         self._branches = branches
 
-    def when(self, condition: Expr) -> When:
-        """Add a condition for rows for which those before are not true."""
-        return When(condition, self._branches)
+    def when(self, *conditions: IntoExpr, **equal: Any) -> When:
+        """Add conditions for rows for which those before are not true."""
+        return When(_condition(conditions, equal), self._branches)
 
     def otherwise(self, value: IntoExpr) -> Expr:
         """Say what the value is where no condition is true; a string is a column's name."""
         return Expr(("case", self._branches, _column(value)._node))
 
 
-def col(*names: str) -> Expr:
+def col(*names: str | Sequence[str]) -> Expr:
     """Name a column of the frame that takes the expression, exactly as it is written there.
 
-    Several names make an expression for each, ``"*"`` one for each column.
+    Several names, or a list of them, make an expression for each, ``"*"`` one for each column.
     """
-    if not names or not all(isinstance(name, str) for name in names):
+    given = flat(names)
+    if not given or not all(isinstance(name, str) for name in given):
         raise TypeError("col() takes names of columns")
-    if names == ("*",):
+    if given == ["*"]:
         return all_columns()
-    return Expr(("col", names[0])) if len(names) == 1 else Expr(("cols", names))
+    is_one = len(names) == 1 and isinstance(names[0], str)
+    return Expr(("col", given[0])) if is_one else Expr(("cols", tuple(given), ()))
 
 
 def all_columns() -> Expr:
     """Name every column of the frame that takes the expression."""
-    return Expr(("cols", None))
+    return Expr(("cols", None, ()))
 
 
 def lit(value: Any, dtype: Any = None) -> Expr:
@@ -625,9 +274,14 @@ def lit(value: Any, dtype: Any = None) -> Expr:
     return expr if dtype is None else expr.cast(dtype)
 
 
-def when(condition: Expr) -> When:
-    """Begin an expression whose value depends on a condition."""
-    return When(condition)
+def when(*conditions: IntoExpr, **equal: Any) -> When:
+    """Begin an expression whose value depends on conditions, which must all be true.
+
+    Args:
+        conditions: expressions, or names of columns of truth values.
+        equal: columns and the values that they must have.
+    """
+    return When(_condition(conditions, equal))
 
 
 def count_rows() -> Expr:
@@ -638,6 +292,11 @@ def count_rows() -> Expr:
 def function(name: str, *args: Expr) -> Expr:
     """Call a function of the engine by its name."""
     return Expr(("fn", name, tuple(arg._node for arg in args), False, (), None))
+
+
+def typed(rule: str, *args: Node, params: tuple[Any, ...] = ()) -> Expr:
+    """Make an expression that depends on the types of its arguments, by one of the rules of ``_typed``."""
+    return Expr(("typed", rule, args, params))
 
 
 class Functions:
@@ -669,15 +328,28 @@ def expand(items: Iterable[IntoExpr], columns: Sequence[str]) -> Iterator[tuple[
     """Make each expression's name and node, with one for each of several columns."""
     for item in flat(items):
         expr = _column(item)
-        many = _many(expr._node)
-        if many is None:
-            _refuse_cumulative(expr._node)
+        many = {node for node in _nodes.walk(expr._node) if node[0] == "cols"}
+        if not many:
             yield expr.output_name, expr._node
             continue
-        for name in columns if many[1] is None else many[1]:
-            one = Expr(_replaced(expr._node, many, ("col", name)))
-            _refuse_cumulative(one._node)
-            yield one.output_name, one._node
+        if len(many) > 1:
+            raise TypeError(f"{expr!r} has several columns twice, of different names: write an expression for each")
+        _, names, without = many.pop()
+        for name in columns if names is None else names:
+            if name in without:
+                continue
+            node = _one_column(expr._node, name)
+            yield _nodes.name_of(node), node
+
+
+def _one_column(node: Node, name: str) -> Node:
+    """Put one column in the place of several."""
+
+    def change(item: Node) -> Node:
+        return ("col", name) if item[0] == "cols" else item
+
+    made: Node = _nodes.rewritten(node, change)
+    return made
 
 
 def flat(items: Iterable[Any]) -> list[Any]:
@@ -691,41 +363,11 @@ def flat(items: Iterable[Any]) -> list[Any]:
     return result
 
 
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """Say which functions have a name like this."""
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=3)
-    return f": did you mean {', '.join(near)}?" if near else ""
-
-
-def _walk(node: Any) -> Iterator[Node]:
-    """Go through a node and those below it, however deep they are."""
-    stack = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, tuple) and item:
-            yield item
-            if item[0] != "lit":
-                stack.extend(reversed(item))
-
-
-def _refuse_cumulative(node: Node) -> None:
-    if any(item[0] == "cum" for item in _walk(node)):
-        raise TypeError("a cumulative aggregate needs an order: .over(order_by=...)")
-
-
-def _many(node: Node) -> Node | None:
-    """Find the several columns in a node."""
-    return next((item for item in _walk(node) if item[0] == "cols"), None)
-
-
-def _replaced(node: Any, old: Node, new: Node) -> Any:
-    if node is old or node == old:
-        return new
-    if isinstance(node, tuple) and node and node[0] != "lit":
-        return tuple(_replaced(item, old, new) for item in node)
-    return node
+def _condition(conditions: Sequence[IntoExpr], equal: Mapping[str, Any]) -> Expr:
+    every = [*map(_column, flat(conditions)), *(col(name).eq(value) for name, value in equal.items())]
+    if not every:
+        raise TypeError("when() takes a condition, such as col('x') > 1")
+    return every[0].and_(*every[1:])
 
 
 def _value(value: Any) -> Node:
@@ -740,57 +382,3 @@ def _column(value: IntoExpr) -> Expr:
     if isinstance(value, Expr):
         return value
     return col(value) if isinstance(value, str) else Expr(_value(value))
-
-
-def _ddof(ddof: int) -> int:
-    if ddof not in (0, 1):
-        raise ValueError(f"ddof={ddof!r}: it is 0 or 1")
-    return ddof
-
-
-def _name_of(node: Node) -> str:
-    """Find what a node's column is called: a path down the left, which may be long."""
-    while True:
-        kind = node[0]
-        if kind in ("col", "alias"):
-            return str(node[1] if kind == "col" else node[2])
-        if kind == "lit":
-            return "literal"
-        if kind == "cols":
-            return "*"
-        if kind == "bin":
-            node = node[2]
-        elif kind == "case":
-            node = node[1][0][1]
-        elif kind in ("fn", "udf"):
-            columns = [arg for arg in node[2] if arg[0] != "lit"]
-            if not columns:
-                return str(node[1]) if kind == "fn" else "function"
-            node = columns[0]
-        else:
-            node = node[1]
-
-
-def _text(node: Any) -> str:
-    kind = node[0]
-    if kind == "col":
-        return str(node[1])
-    if kind == "cols":
-        return "*" if node[1] is None else ", ".join(node[1])
-    if kind == "lit":
-        return repr(node[2])
-    if kind == "bin":
-        return f"({_text(node[2])} {node[1]} {_text(node[3])})"
-    if kind == "alias":
-        return f"{_text(node[1])} AS {node[2]}"
-    if kind == "fn":
-        return f"{node[1]}({', '.join(map(_text, node[2]))})"
-    if kind == "udf":
-        return f"function({', '.join(map(_text, node[2]))})"
-    if kind == "case":
-        branches = " ".join(f"WHEN {_text(when)} THEN {_text(then)}" for when, then in node[1])
-        otherwise = "" if node[2] is None else f" ELSE {_text(node[2])}"
-        return f"CASE {branches}{otherwise} END"
-    if kind == "cast":
-        return f"cast({_text(node[1])} AS {node[2]})"
-    return f"{kind}({_text(node[1])})"

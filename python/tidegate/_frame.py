@@ -5,115 +5,52 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate import _expr, _progress, _values
-from tidegate._errors import Error, NotFoundError
+from tidegate import _expr, _nodes, _progress, _typed, _types
+from tidegate._errors import Error, NotFoundError, SqlError
 from tidegate._expr import Expr, IntoExpr
+from tidegate._groups import GroupBy
+from tidegate._table import SHOWN_ROWS, Fetched, Table, arrow_library, came_from_pandas, described, html_table, text_table
+from tidegate._verbs import Verbs
 
 if TYPE_CHECKING:
     import asyncio
 
-    import numpy
-    import pandas
-    import polars
     import pyarrow
 
     from tidegate._connection import Connection
     from tidegate._tidegate import Frame, Job, Rows
+    from tidegate._tidegate import _Node as Node
 
-#: Rows and characters of a value that a notebook is shown, and the seconds that it may take to find them.
-_SHOWN_ROWS = 20
-_SHOWN_CHARS = 200
+__all__ = ["DataFrame", "GroupBy", "Table", "arrow_library"]
+
+#: Seconds that the rows may take that a notebook is shown.
 _SHOWN_SECONDS = 5.0
 
 #: Compressions that have a level, with one.
 _LEVELS = {"zstd": "zstd(3)", "gzip": "gzip(6)", "brotli": "brotli(1)"}
+#: A column that numbers the rows while windows are computed.
+ROW = "__row__"
 
 
-class Fetched:
-    """Rows as Python objects, by the names of Polars, DuckDB and the DB-API."""
-
-    __slots__ = ()
-
-    def collect(self) -> Table:
-        raise NotImplementedError
-
-    def to_arrow(self) -> pyarrow.Table:
-        """Return a ``pyarrow.Table``; buffers are not copied."""
-        return arrow_library().table(self.collect())
-
-    def _cells(self) -> tuple[list[str], list[list[Any]]]:
-        table = self.to_arrow()
-        return unique(table.column_names), [column.to_pylist() for column in table.columns]
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Return a tuple for each row."""
-        names, columns = self._cells()
-        return list(zip(*columns)) if names else []
-
-    def to_pylist(self) -> list[dict[str, Any]]:
-        """Return a dict for each row. Of two columns of one name, the second is called ``name_1``."""
-        names, columns = self._cells()
-        return [dict(zip(names, row)) for row in zip(*columns)]
-
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """Return a pandas frame; options are those of ``pyarrow.Table.to_pandas``."""
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return a Polars frame. Polars has no intervals: of such a column it is a ``TypeError``."""
-        import polars
-
-        table = self.collect()
-        for name, of in table.schema.items():
-            if of.startswith("Interval"):
-                raise TypeError(
-                    f"the column {name!r} is an interval, which Polars does not have: select extract(epoch FROM "
-                    f"{name}) for its seconds, or cast it to VARCHAR"
-                )
-        if len(set(table.columns)) == len(table.columns):
-            return polars.DataFrame(table)
-        return polars.DataFrame(table.to_arrow().rename_columns(unique(table.columns)))
-
-    def to_numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
-        """Return a NumPy array for each column; a column with NULLs becomes one of floats with NaN, or of
-        objects."""
-        table = self.to_arrow()
-        names = unique(table.column_names)
-        return {name: column.to_numpy() for name, column in zip(names, table.columns)}
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return a tuple for each row, as :meth:`rows` does."""
-        return self.rows()
-
-    def df(self) -> pandas.DataFrame:
-        """Return a pandas frame."""
-        return self.to_pandas()
-
-    def pl(self) -> polars.DataFrame:
-        """Return a Polars frame."""
-        return self.to_polars()
-
-    def arrow(self) -> pyarrow.Table:
-        """Return a ``pyarrow.Table``."""
-        return self.to_arrow()
-
-
-class DataFrame(Fetched):
+class DataFrame(Verbs, Fetched):
     """A lazy frame: nothing runs before its rows are asked for, by ``collect()``, ``to_arrow()`` and the like.
 
     Frames are made by a :class:`Connection` and never change: each method returns another one.
     """
 
-    __slots__ = ("_con", "_frame")
+    __slots__ = ("_con", "_frame", "_numbering")
 
-    def __init__(self, con: Connection, frame: Frame) -> None:
+    def __init__(self, con: Connection, frame: Frame, numbering: Callable[[], DataFrame] | None = None) -> None:
         self._con = con
         self._frame = frame
+        #: Makes the frame with a column that numbers its rows, if they have an order: that of data in memory, or of sort().
+        self._numbering = numbering
 
-    def _of(self, build: Callable[[], Frame]) -> DataFrame:
-        return DataFrame(self._con, self._named(build))
+    def _of(self, build: Callable[[], Frame], numbering: Callable[[], DataFrame] | None = None) -> DataFrame:
+        return DataFrame(self._con, self._named(build), numbering)
 
     def _named(self, build: Callable[[], Any]) -> Any:
         """Add the names of functions that are like one that there is not."""
@@ -123,7 +60,7 @@ class DataFrame(Fetched):
             text = str(error)
             if text.startswith("function '"):
                 name = text.split("'")[1]
-                near = _expr.suggestion(name, self._con.functions())
+                near = _nodes.suggestion(name, self._con.functions())
                 raise NotFoundError(text + near) from None
             raise
 
@@ -153,7 +90,7 @@ class DataFrame(Fetched):
     def _repr_html_(self) -> str:
         head = f"<pre>{html.escape(repr(self))}</pre>"
         try:
-            rows = self._frame.limit(0, _SHOWN_ROWS + 1).start()
+            rows = self._frame.limit(0, SHOWN_ROWS + 1).start()
             found = rows.wait(_SHOWN_SECONDS)
         except Error as error:
             return f"{head}<pre>{html.escape(str(error))}</pre>"
@@ -165,48 +102,150 @@ class DataFrame(Fetched):
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name != "__bool__"]
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self.columns:
+            message = f"a frame's columns are no members: frame[{name!r}] is one, or col({name!r})"
+            raise AttributeError(message, name=name, obj=self)
+        raise _nodes.missing(self, "a frame", name, "con.sql(…) has all of SQL, where frames are tables")
+
     def __bool__(self) -> bool:
         raise TypeError("a lazy frame has no truth value: collect() it, or ask for its count()")
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a lazy frame has no rows yet: iterate over its rows(), or over its columns")
 
-    def __getitem__(self, item: str | list[str]) -> Any:
-        """Return an expression of a column, or a frame of several columns."""
+    def __getitem__(self, item: str | list[str] | slice) -> Any:
+        """Return an expression of a column, a frame of several columns, or one of a slice of the rows."""
         if isinstance(item, str):
             if item not in self.columns:
                 raise KeyError(item)
             return _expr.col(item)
-        return self.select(*item)
+        if isinstance(item, slice):
+            start, stop = item.start or 0, item.stop
+            if item.step not in (None, 1) or start < 0 or (stop is not None and stop < 0):
+                raise ValueError(f"a lazy frame has slices from its beginning, without steps, and not {item}: see slice()")
+            return self.slice(start, None if stop is None else max(0, stop - start))
+        if isinstance(item, (list, tuple)):
+            return self.select(*item)
+        raise TypeError(f"frame[…] takes a column's name, a list of them or a slice of rows, and not {item!r}")
+
+    def lazy(self) -> DataFrame:
+        """Return the frame, which is lazy already."""
+        return self
+
+    def collect_schema(self) -> dict[str, str]:
+        """Return the columns' names and types, as Arrow calls them."""
+        return self.schema
 
     # --- lazy ---
 
-    def _nodes(self, exprs: Iterable[IntoExpr], named: dict[str, IntoExpr]) -> list[tuple[str, Any]]:
-        pairs = list(_expr.expand(exprs, self.columns))
-        for name, item in named.items():
-            pairs += [(name, node) for _, node in _expr.expand([item], self.columns)]
-        return pairs
+    def _type_of(self, node: Node) -> str:
+        return self._frame.type_of(node)
 
-    def _aliased(self, exprs: Iterable[IntoExpr], named: dict[str, IntoExpr]) -> list[Any]:
-        return [("alias", node, name) for name, node in self._nodes(exprs, named)]
+    def _lowered(self, pairs: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
+        """Write what depends on types anew."""
+        names, types = self.columns, self.dtypes
+        known = dict(zip(names, types)) if len(set(names)) == len(names) else {}
+
+        def type_of(node: Node) -> str:
+            # Columns are asked for often, and each question of the engine takes it a while.
+            return known[node[1]] if node[0] == "col" and node[1] in known else self._type_of(node)
+
+        def lowered(node: Node) -> Node:
+            return _typed.lowered(_nodes.in_rows(node) if self._is_ordered else node, type_of, self._is_ordered)
+
+        made: list[tuple[str, Node]] = self._named(lambda: [(name, lowered(node)) for name, node in pairs])
+        return made
+
+    def _pairs(
+        self, exprs: Iterable[IntoExpr], named: dict[str, IntoExpr], columns: Sequence[str] | None = None
+    ) -> list[tuple[str, Node]]:
+        """Make names and nodes of expressions, as the native module takes them."""
+        there = self.columns if columns is None else columns
+        pairs = list(_expr.expand(exprs, there))
+        for name, item in named.items():
+            made = list(_expr.expand([_named_value(name, item)], there))
+            if len(made) > 1:
+                raise SqlError(
+                    f"{name}= is the name of one column, and {item!r} has {len(made)}: name.suffix() names them apart"
+                )
+            pairs += [(name, node) for _, node in made]
+        return self._lowered(pairs)
+
+    @property
+    def _is_ordered(self) -> bool:
+        return self._numbering is not None
+
+    def _made(self, exprs: Iterable[IntoExpr]) -> list[Node]:
+        return [node for _, node in self._pairs(exprs, {})]
+
+    def _aliased(self, exprs: Iterable[IntoExpr], named: dict[str, IntoExpr]) -> list[Node]:
+        return [("alias", node, name) for name, node in self._pairs(exprs, named)]
+
+    def _in_order(
+        self, pairs: list[tuple[str, Node]], build: Callable[[Frame, list[tuple[str, Node]]], Frame]
+    ) -> DataFrame:
+        """Build a frame whose rows stay in their order if they have one, which windows would change."""
+        number = self._numbering
+        if number is None:
+            return self._of(lambda: build(self._frame, pairs))
+        ordered = [(name, _nodes.in_order_of(node, ("col", ROW))) for name, node in pairs]
+
+        def numbering() -> DataFrame:
+            numbered = number()
+            return numbered._of(lambda: build(numbered._frame, [*ordered, (ROW, ("col", ROW))]))
+
+        if not any(_nodes.has(node, "over") for _, node in ordered):
+            return self._of(lambda: build(self._frame, pairs), numbering)
+        # The numbers are below the windows: what numbers rows in a window's place numbers them in any order.
+        found = numbering()
+        made = found.sort(ROW).select(*[name for name in found.columns if name != ROW])
+        return DataFrame(self._con, made._frame, numbering)
+
+    def _free(self, name: str, others: Iterable[str] = ()) -> str:
+        """Find a name that no column has."""
+        taken = {*self.columns, *others}
+        while name in taken:
+            name = f"_{name}"
+        return name
 
     def select(self, *exprs: IntoExpr, **named: IntoExpr) -> DataFrame:
         """Select columns and expressions; a string is a column's name.
 
         Aggregates alone make one row; beside other columns each is the same for every row.
         """
-        nodes = self._aliased(exprs, named)
-        return self._of(lambda: self._frame.select(nodes))
+        pairs = self._pairs(exprs, named)
+        return self._in_order(
+            pairs, lambda frame, pairs: frame.select([("alias", node, name) for name, node in pairs])
+        )
 
     def with_columns(self, *exprs: IntoExpr, **named: IntoExpr) -> DataFrame:
-        """Add columns, or replace those of the same name. An aggregate is over all rows."""
-        pairs = self._nodes(exprs, named)
-        return self._of(lambda: self._frame.with_columns(pairs))
+        """Add columns, or replace those of the same name. An aggregate is over all rows. A list is a value, the same for
+        every row.
 
-    def drop(self, *names: str) -> DataFrame:
-        """Leave columns out."""
-        self._check(names)
-        return self.select(*[name for name in self.columns if name not in names])
+        Raises:
+            SqlError: if two expressions have one name.
+        """
+        pairs = self._pairs(exprs, named)
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise SqlError(f"with_columns() makes the column '{name}' twice: name one of them apart with alias()")
+            seen.add(name)
+        return self._in_order(pairs, lambda frame, pairs: frame.with_columns(pairs))
+
+    def drop(self, *names: str | Sequence[str], strict: bool = True) -> DataFrame:
+        """Leave columns out.
+
+        Args:
+            strict: whether a column that is not there is an error.
+        """
+        without = _expr.flat(names)
+        if strict:
+            self._check(without)
+        return self.select(*[name for name in self.columns if name not in without])
 
     def rename(self, names: dict[str, str]) -> DataFrame:
         """Rename columns, given old and new names."""
@@ -225,15 +264,24 @@ class DataFrame(Fetched):
             equal: columns and the values that they must have.
         """
         every = [*_expr.flat(conditions), *(_expr.col(name) == value for name, value in equal.items())]
-        frame = self
         for condition in every:
             if not isinstance(condition, Expr):
                 raise TypeError(f"filter() takes expressions such as col('x') > 1, and not {condition!r}")
-            nodes = [node for _, node in _expr.expand([condition], self.columns)]
+        return self._filtered(self._made(every))
+
+    def _filtered(self, nodes: Sequence[Node]) -> DataFrame:
+        def build() -> Frame:
+            frame = self._frame
             for node in nodes:
-                inner = frame
-                frame = inner._of(lambda inner=inner, node=node: inner._frame.filter(node))  # type: ignore[misc]
-        return frame
+                frame = frame.filter(node)
+            return frame
+
+        return self._of(build, self._renumbered(lambda numbered: numbered._filtered(nodes)))
+
+    def _renumbered(self, step: Callable[[DataFrame], DataFrame]) -> Callable[[], DataFrame] | None:
+        """Number the rows below a step that keeps their order."""
+        number = self._numbering
+        return None if number is None else lambda: step(number())
 
     def group_by(self, *exprs: IntoExpr, maintain_order: bool = False, **named: IntoExpr) -> GroupBy:
         """Make groups of rows whose values are equal; ``agg`` follows. NULLs are one group.
@@ -269,7 +317,8 @@ class DataFrame(Fetched):
         """
         if not isinstance(other, DataFrame):
             other = self._con.from_arrow(other)
-        left, right = (_names(on), _names(on)) if on is not None else (_names(left_on), _names(right_on))
+        keys = [_keys(given) for given in ((on, on) if on is not None else (left_on, right_on))]
+        left, right = keys
         if how == "cross" and (left or right):
             raise ValueError("a cross join has no keys")
         if how != "cross" and (not left or len(left) != len(right)):
@@ -277,8 +326,37 @@ class DataFrame(Fetched):
         return self._of(lambda: self._frame.join(other._frame, (left, right), how, suffix, coalesce))
 
     def union(self, other: DataFrame, *, by_name: bool = False, distinct: bool = False) -> DataFrame:
-        """Add another frame's rows: columns by place, or by name, where missing ones are NULL."""
-        return self._of(lambda: self._frame.union(other._frame, by_name, distinct))
+        """Add another frame's rows: columns by place, or by name, where missing ones are NULL.
+
+        Args:
+            other: a frame, or data that ``Connection.from_arrow`` takes.
+
+        Raises:
+            SqlError: if a column of text would meet one of numbers; numbers become the type that they have in common.
+        """
+        if not isinstance(other, DataFrame):
+            other = self._con.from_arrow(other)
+        left, right = self._alike(other, by_name)
+        return left._of(lambda: left._frame.union(right._frame, by_name, distinct))
+
+    def _alike(self, other: DataFrame, by_name: bool) -> tuple[DataFrame, DataFrame]:
+        """Cast columns of numbers that meet to the type that they have in common."""
+        if len(self.schema) < len(self.columns) or len(other.schema) < len(other.columns):
+            return self, other
+        there = other.columns
+        names = [(name, name) for name in self.columns if name in there] if by_name else zip(self.columns, there)
+        casts: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        for left, right in names:
+            types = self.schema[left], other.schema[right]
+            if any(map(_typed.is_text, types)) and any(map(_typed.is_number, types)):
+                raise SqlError(
+                    f"union() of the column '{left}', of {types[0]}, with '{right}', of {types[1]}: cast() one of them"
+                )
+            to = _typed.common(self._type_of, types)
+            for cast, name, of in zip(casts, (left, right), types):
+                if to is not None and of != to:
+                    cast[name] = to
+        return self.cast(casts[0]) if casts[0] else self, other.cast(casts[1]) if casts[1] else other
 
     def sort(
         self,
@@ -287,39 +365,49 @@ class DataFrame(Fetched):
         nulls_last: bool | Sequence[bool] = False,
     ) -> DataFrame:
         """Sort the rows. NULLs come first unless ``nulls_last``, as in Polars and unlike in SQL."""
-        nodes = [node for _, node in _expr.expand(by, self.columns)]
+        nodes = self._made(by)
+        if not nodes:
+            raise TypeError("sort() takes the columns to sort by: sort('x'), or sort(*frame.columns) for all")
         descends = _each(descending, len(nodes), "descending")
         last = _each(nulls_last, len(nodes), "nulls_last")
         items = [(node, down, not late) for node, down, late in zip(nodes, descends, last)]
-        return self._of(lambda: self._frame.sort(items))
+
+        def numbering() -> DataFrame:
+            number = ("over", ("fn", "row_number", (), False, (), None), (), tuple(items), None)
+            return self._of(lambda: self._frame.with_columns([(ROW, number)]))
+
+        return self._of(lambda: self._frame.sort(items), numbering if self._con.url is None else None)
 
     def limit(self, n: int = 5, offset: int = 0) -> DataFrame:
         """Keep so many rows after those of an offset; which ones these are, only ``sort`` says."""
-        return self._of(lambda: self._frame.limit(offset, n))
+        if n < 0 or offset < 0:
+            raise ValueError(f"limit(n={n}, offset={offset}): neither is negative; tail(), slice() count from the end")
+        return self._limited(offset, n)
+
+    def _limited(self, offset: int, n: int | None) -> DataFrame:
+        def limited(frame: DataFrame) -> DataFrame:
+            return frame._of(lambda: frame._frame.limit(offset, n))
+
+        return self._of(
+            lambda: self._frame.limit(offset, n), self._renumbered(lambda numbered: limited(numbered.sort(ROW)))
+        )
 
     head = limit
 
-    def distinct(self, *subset: str) -> DataFrame:
+    def distinct(self, *subset: str | Sequence[str]) -> DataFrame:
         """Keep one row of those that are alike, in all columns or in these; any one of them."""
         names = list(_expr.flat(subset)) or None
         return self._of(lambda: self._frame.distinct(names))
 
-    def unique(self, subset: str | Sequence[str] | None = None) -> DataFrame:
-        """Keep one row of those that are alike, in all columns or in these; any one of them."""
-        return self.distinct(*(_names(subset) if subset is not None else ()))
-
-    def explode(self, *columns: str) -> DataFrame:
+    def explode(self, *columns: str | Sequence[str]) -> DataFrame:
         """Make a row of each element of lists. A NULL list is one row; an empty list is none."""
         names = list(_expr.flat(columns))
+        self._check(names)
+        for name in names:
+            of = self._type_of(("col", name))
+            if not _typed.is_list(of):
+                raise SqlError(f"explode() takes columns of lists, and '{name}' is of the type {of}")
         return self._of(lambda: self._frame.explode(names))
-
-    def drop_nulls(self, *subset: str) -> DataFrame:
-        """Keep the rows that have no NULL, in any column or in these."""
-        return self.filter(*[_expr.col(name).is_not_null() for name in _expr.flat(subset) or self.columns])
-
-    def fill_null(self, value: Any) -> DataFrame:
-        """Put a value in the place of NULL in every column."""
-        return self.with_columns(*[_expr.col(name).fill_null(value) for name in self.columns])
 
     def map_partitions(
         self, function: Callable[[Any], Any], schema: Any, *, name: str | None = None
@@ -336,12 +424,14 @@ class DataFrame(Fetched):
 
         body = batch_body(function)
         shown = name or str(getattr(function, "__name__", "function"))
-        return self._of(lambda: self._frame.map_partitions(body, _values.schema(schema), shown))
+        return self._of(lambda: self._frame.map_partitions(body, _types.schema(schema), shown))
 
     def to_backend(self, backend: str) -> DataFrame:
         """Run the frame's regions on the ``host``, on ``device``, on devices or not at all (``strict``), or
         wherever they are done first (``auto``)."""
-        return self._of(lambda: self._frame.to_backend(backend))
+        return self._of(
+            lambda: self._frame.to_backend(backend), self._renumbered(lambda numbered: numbered.to_backend(backend))
+        )
 
     def pipe(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function with the frame."""
@@ -389,9 +479,11 @@ class DataFrame(Fetched):
 
         def pulled() -> Iterator[Any]:
             while (rows := batches.next()) is not None:
-                yield from pyarrow.table(rows).to_batches()
+                for batch in pyarrow.table(rows).to_batches():
+                    yield batch.replace_schema_metadata(schema.metadata)
 
-        return pyarrow.RecordBatchReader.from_batches(pyarrow.schema(batches.schema), pulled())
+        schema = described(pyarrow.schema(batches.schema))
+        return pyarrow.RecordBatchReader.from_batches(schema, pulled())
 
     def item(self) -> Any:
         """Run the frame and return the value of its one row and column."""
@@ -405,11 +497,19 @@ class DataFrame(Fetched):
         call returns the next."""
         return next(iter(self.limit(1).rows()), None)
 
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """Run the frame and return its first rows, so many at the most. ``execute`` keeps rows, of which each call
+        returns the next."""
+        return self.limit(size).rows()
+
     def count(self) -> int:
         """Run the frame and count its rows."""
         return int(self.select(_expr.count_rows()).item())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        if came_from_pandas(self._frame.schema):
+            stream: object = self.to_arrow_reader().__arrow_c_stream__(requested_schema)
+            return stream
         return self._frame.__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
@@ -438,6 +538,9 @@ class DataFrame(Fetched):
         self, path: Any, format: str, options: dict[str, str], partition_by: Sequence[str]
     ) -> int:
         target, names = os.fspath(path), list(partition_by)
+        folder = Path(target).parent
+        if "://" not in target and not folder.is_dir():
+            raise NotFoundError(f"the folder '{folder}' is not there, in which '{Path(target).name}' is to be written")
         rows = self._run(lambda: self._frame.write(target, format, options, names))
         return int(rows.cells(1, 40)[0][0] or 0)
 
@@ -464,178 +567,28 @@ class DataFrame(Fetched):
         return self._write(path, "json", {}, ())
 
 
-class GroupBy:
-    """Groups of rows; ``agg`` makes a row of each."""
-
-    __slots__ = ("_frame", "_groups")
-
-    def __init__(self, frame: DataFrame, groups: list[Any]) -> None:
-        self._frame = frame
-        self._groups = groups
-
-    def agg(self, *exprs: IntoExpr, **named: IntoExpr) -> DataFrame:
-        """Make a row of each group: its values, then these aggregates. The rows have no order."""
-        taken = {group[2] for group in self._groups}
-        rest = [name for name in self._frame.columns if name not in taken]
-        pairs = list(_expr.expand(exprs, rest))
-        for name, item in named.items():
-            pairs += [(name, node) for _, node in _expr.expand([item], rest)]
-        nodes = [("alias", node, name) for name, node in pairs]
-        return self._frame._of(lambda: self._frame._frame.aggregate(self._groups, nodes))
-
-    def len(self) -> DataFrame:
-        """Count the rows of each group."""
-        return self.agg(_expr.count_rows())
-
-    def _every(self, name: str) -> DataFrame:
-        return self.agg(getattr(_expr.all_columns(), name)())
-
-    def sum(self) -> DataFrame:
-        """Sum every other column."""
-        return self._every("sum")
-
-    def mean(self) -> DataFrame:
-        """Return the mean of every other column."""
-        return self._every("mean")
-
-    def min(self) -> DataFrame:
-        """Return the least value of every other column."""
-        return self._every("min")
-
-    def max(self) -> DataFrame:
-        """Return the greatest value of every other column."""
-        return self._every("max")
-
-    def count(self) -> DataFrame:
-        """Count the values of every other column that are not NULL."""
-        return self._every("count")
+def _named_value(name: str, item: Any) -> Any:
+    """Make an expression of what a name was given: a list is a value."""
+    if not isinstance(item, (str, bytes, Expr)) and (hasattr(item, "__arrow_c_stream__") or getattr(item, "shape", None)):
+        raise TypeError(
+            f"{name}= is a column of values ({type(item).__name__}), and the rows of a lazy frame are not there yet: make "
+            "a frame of them by con.from_dict(), and join() it"
+        )
+    return _expr.lit(list(item)) if isinstance(item, (list, tuple)) else item
 
 
-class Table(Fetched):
-    """Rows in memory, which any library that reads Arrow takes: ``polars.DataFrame(table)``."""
-
-    __slots__ = ("_left", "_rows")
-
-    def __init__(self, rows: Any) -> None:
-        self._rows: Rows = rows
-        self._left: Iterator[tuple[Any, ...]] | None = None
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows."""
-        return self._rows.num_rows
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all buffers."""
-        return self._rows.nbytes
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns' names."""
-        return self._rows.schema.names
-
-    @property
-    def schema(self) -> dict[str, str]:
-        """The columns' names and types, as Arrow calls them."""
-        return dict(zip(self._rows.schema.names, self._rows.schema.types))
-
-    def __len__(self) -> int:
-        return self._rows.num_rows
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._rows.__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        return self._rows.schema.__arrow_c_schema__()
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        """Return the rows by the dataframe interchange protocol, which ``__arrow_c_stream__`` replaces: strings are
-        copied, for it knows no views, and types that it has not are a ``NotImplementedError``."""
-        pyarrow = arrow_library()
-        table = self.to_arrow()
-        views = {pyarrow.string_view(): pyarrow.large_string(), pyarrow.binary_view(): pyarrow.large_binary()}
-        if any(field.type in views for field in table.schema):
-            if not allow_copy:
-                raise RuntimeError("strings are views here, which the interchange protocol knows only as copies")
-            fields = [field.with_type(views.get(field.type, field.type)) for field in table.schema]
-            table = table.cast(pyarrow.schema(fields))
-        return table.__dataframe__(nan_as_null, allow_copy)
-
-    def __repr__(self) -> str:
-        return text_table(self._rows, _SHOWN_ROWS)
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows)
-
-    def collect(self) -> Table:
-        """Return the rows, which are in memory already."""
-        return self
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.rows())
-
-    def fetchone(self) -> tuple[Any, ...] | None:
-        """Return the next row of those that no call has returned yet; ``None`` after the last."""
-        if self._left is None:
-            self._left = iter(self.rows())
-        return next(self._left, None)
-
-
-def arrow_library() -> Any:
-    """Return the module pyarrow, or say what needs it."""
-    try:
-        import pyarrow
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "pyarrow is not installed, by which rows become Python objects, Arrow tables and pandas frames: "
-            "pip install pyarrow; polars.DataFrame(frame) and show() do without"
-        ) from None
-    return pyarrow
-
-
-def unique(names: Sequence[str]) -> list[str]:
-    """Number the names of columns that are there more than once: ``id``, ``id_1``."""
-    taken, made = set(names), []
-    for index, name in enumerate(names):
-        number = 0
-        while name in made or (number and name in taken):
-            number += 1
-            name = f"{names[index]}_{number}"
-        made.append(name)
-    return made
-
-
-def html_table(rows: Rows) -> str:
-    """Write the first rows as a table for notebooks."""
-    cells = rows.cells(_SHOWN_ROWS, _SHOWN_CHARS)
-    heads = zip(rows.schema.names, rows.schema.types)
-    head = "".join(f"<th>{html.escape(name)}<br><small>{html.escape(of)}</small></th>" for name, of in heads)
-    lines = ("".join(f"<td>{_html_cell(cell)}</td>" for cell in row) for row in cells)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    more = "" if rows.num_rows <= _SHOWN_ROWS else f"<p>the first {_SHOWN_ROWS} rows</p>"
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def _html_cell(cell: str | None) -> str:
-    return "<i>NULL</i>" if cell is None else html.escape(cell)
-
-
-def text_table(rows: Rows, n: int) -> str:
-    """Write the first rows as text."""
-    names, cells = rows.schema.names, rows.cells(n, 60)
-    lines = [names, rows.schema.types, *[["NULL" if cell is None else cell for cell in row] for row in cells]]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(names))]
-    drawn = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
-    drawn.insert(2, "  ".join("-" * width for width in widths))
-    drawn.append(f"({rows.num_rows} rows)" if rows.num_rows <= n else f"({rows.num_rows} rows, {n} shown)")
-    return "\n".join(drawn)
-
-
-def _names(given: str | Sequence[str] | None) -> list[str]:
-    if given is None:
-        return []
-    return [given] if isinstance(given, str) else list(given)
+def _keys(given: Any) -> list[str]:
+    """Take the names of a join's keys."""
+    names = []
+    for item in [] if given is None else _expr.flat([given]):
+        if isinstance(item, Expr) and item._node[0] == "col":
+            item = item._node[1]
+        if not isinstance(item, str):
+            raise TypeError(
+                f"join() takes names of columns, and not {item!r}: make a column of it by with_columns() first"
+            )
+        names.append(item)
+    return names
 
 
 def _each(given: bool | Sequence[bool], number: int, what: str) -> Sequence[bool]:

@@ -6,7 +6,7 @@ import atexit
 from collections.abc import Callable
 from typing import Any
 
-from tidegate import _expr, _tidegate, _values
+from tidegate import _expr, _tidegate, _types
 from tidegate._expr import Expr, IntoExpr
 
 # A thread of the engine must not be in a function when Python ends.
@@ -27,7 +27,7 @@ class Udf:
         self.__name__: str = name or str(getattr(body, "__name__", "function"))
         self.__doc__ = body.__doc__
         self._body = body
-        self._returns = _values.data_type(returns)
+        self._returns = _types.data_type(returns)
         self._is_volatile = volatile
 
         def call(arrays: list[Any], length: int) -> Any:
@@ -61,6 +61,8 @@ def udf(
         name: what plans and messages call it.
         volatile: whether the same arguments may give other values.
     """
+    # What is no type is told here, and not where the function is.
+    _tidegate.Function("function", _types.data_type(returns), lambda arrays, length: None, volatile)
     return lambda body: Udf(body, returns, name=name, volatile=volatile)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from tidegate._frame import Table
+from tidegate._table import Table
 
 if TYPE_CHECKING:
     from tidegate._tidegate import Job

@@ -11,60 +11,6 @@ _EPOCH = dt.date(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _INT_MAX = 2**63
 
-#: Names of types beside Arrow's own, by which they are also known.
-_TYPES: dict[str, str] = {
-    "bool": "Boolean",
-    "boolean": "Boolean",
-    "int": "Int64",
-    "float": "Float64",
-    "str": "Utf8",
-    "string": "Utf8",
-    "utf8": "Utf8",
-    "bytes": "Binary",
-    "binary": "Binary",
-    "date": "Date32",
-    "datetime": "Timestamp(µs)",
-    "timestamp": "Timestamp(µs)",
-    "time": "Time64(µs)",
-    "null": "Null",
-}
-_TYPES |= {
-    f"{kind}{bits}": f"{shown}{bits}"
-    for kind, shown in (("int", "Int"), ("uint", "UInt"))
-    for bits in (8, 16, 32, 64)
-}
-_TYPES |= {f"float{bits}": f"Float{bits}" for bits in (16, 32, 64)}
-
-
-def data_type(wanted: Any) -> Any:
-    """Turn what names a type into Arrow's name for it, or into what exports it.
-
-    Args:
-        wanted: an Arrow type's name (``"Int64"``, ``"Timestamp(µs)"``), NumPy's name (``"int64"``), a Python
-            type (``int``), or anything that exports an Arrow type (pyarrow, Polars).
-    """
-    if isinstance(wanted, str):
-        return _TYPES.get(wanted.lower(), wanted)
-    if hasattr(wanted, "__arrow_c_schema__"):
-        return wanted
-    if isinstance(wanted, type):
-        name = wanted.__name__.rstrip("_").lower()
-        if name in _TYPES:
-            return _TYPES[name]
-    called = getattr(wanted, "name", None)
-    if isinstance(called, str) and called.lower() in _TYPES:
-        return _TYPES[called.lower()]
-    raise TypeError(f"{wanted!r} is no type: use an Arrow type's name, such as 'Int64', or a pyarrow type")
-
-
-def schema(wanted: Any) -> Any:
-    """Turn a mapping or pairs of names and types into what the native module takes as a schema."""
-    if hasattr(wanted, "__arrow_c_schema__"):
-        return wanted
-    pairs = wanted.items() if isinstance(wanted, Mapping) else wanted
-    return [(name, data_type(of)) for name, of in pairs]
-
-
 def is_value(value: Any) -> bool:
     """Tell whether something is a value that a literal can be made of."""
     try:

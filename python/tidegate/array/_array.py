@@ -8,13 +8,14 @@ import operator
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, cast
 
 import numpy as np
 
 from tidegate._errors import ResourcesExhaustedError
 from tidegate._expr import Expr, col, fn, lit, when
 from tidegate._options import options
+from tidegate.array._operators import Operators
 
 if TYPE_CHECKING:
     from tidegate._connection import Connection
@@ -31,7 +32,7 @@ Axis = Union[int, Sequence[int], None]
 class Dimension:
     """One dimension: every ``step``-th index from ``start`` on, ``length`` of them, of ``full`` in the frame.
 
-    ``column`` is ``None`` for one that was put in, which has the length 1.
+    ``column`` is ``None`` for one that was put in, which has the length 1, or 0 after a slice.
     """
 
     column: str | None
@@ -53,10 +54,10 @@ class Dimension:
 
     def conditions(self) -> list[Expr]:
         """Say which of the frame's indices these are, in comparisons that sources take."""
-        if self.column is None:
-            return []
         if self.length == 0:
             return [lit(False)]
+        if self.column is None:
+            return []
         ends = (self.start, self.start + (self.length - 1) * self.step)
         low, high, every = min(ends), max(ends), abs(self.step)
         index = col(self.column)
@@ -95,11 +96,11 @@ class Deferred:
         return self._frame
 
 
-class Array:
+class Array(Operators):
     """A lazy array. Made by functions of :mod:`tidegate.array`; it never changes."""
 
     __slots__ = (
-        "_chunks", "_dimensions", "_dtype", "_fixed", "_is_masked", "_made", "_source", "_value", "__weakref__",
+        "_chunks", "_dimensions", "_dtype", "_fixed", "_made", "_masked", "_source", "_value", "__weakref__",
     )
     __array_priority__ = 100.0
 
@@ -111,7 +112,7 @@ class Array:
         dtype: np.dtype[Any],
         chunks: tuple[int, ...] | None = None,
         fixed: tuple[tuple[str, int], ...] = (),
-        is_masked: bool = False,
+        masked: int = 0,
         source: np.ndarray[Any, Any] | None = None,
     ) -> None:
         self._made = base
@@ -122,10 +123,11 @@ class Array:
         self._dtype = dtype
         self._chunks = chunks
         self._fixed = fixed
-        self._is_masked = is_masked
+        # How many of the first dimensions a mask made one of, whose length is not known.
+        self._masked = masked
 
     def _with(self, value: Expr, dtype: np.dtype[Any]) -> Array:
-        return Array(self._made, self._dimensions, value, dtype, self._chunks, self._fixed, self._is_masked)
+        return Array(self._made, self._dimensions, value, dtype, self._chunks, self._fixed, self._masked)
 
     @property
     def _base(self) -> DataFrame:
@@ -140,14 +142,14 @@ class Array:
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the dimensions."""
-        if self._is_masked:
+        if self._masked:
             raise TypeError("the shape of x[mask] is known only when it is computed: reduce it, or compute() it")
         return tuple(dimension.length for dimension in self._dimensions)
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return 1 if self._is_masked else len(self._dimensions)
+        return len(self._dimensions) - max(self._masked - 1, 0)
 
     @property
     def size(self) -> int:
@@ -175,7 +177,7 @@ class Array:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        shape = "unknown" if self._is_masked else self.shape
+        shape = "unknown" if self._masked else self.shape
         return f"<tidegate.Array shape={shape} dtype={self._dtype} (lazy: compute() runs it)>"
 
     def __iter__(self) -> Any:
@@ -185,7 +187,7 @@ class Array:
         raise TypeError("a lazy array is no NumPy array: compute() makes one of it")
 
     def _scalar(self) -> Any:
-        if self._is_masked or self._dimensions:
+        if self._dimensions:
             raise TypeError("only an array without dimensions is one value: reduce it first")
         return self.compute()
 
@@ -198,7 +200,13 @@ class Array:
     def __bool__(self) -> bool:
         return bool(self._scalar())
 
-    __hash__ = None  # type: ignore[assignment]
+    def item(self) -> Any:
+        """Compute the only value, as a number or truth value of Python."""
+        return self.compute().item()
+
+    def tolist(self) -> Any:
+        """Compute the values, as lists of Python's numbers, or as one number."""
+        return self.compute().tolist()
 
     # --- running ---
 
@@ -220,11 +228,12 @@ class Array:
         Raises:
             ResourcesExhaustedError: if they take more than ``tidegate.options.result_limit`` bytes.
         """
-        if self._is_masked:
+        if self._masked:
             order = [dimension.index() for dimension in self._dimensions]
             rows = self._rows().select(*[at.alias(f"at{n}") for n, at in enumerate(order)], self._value.alias("x"))
             names = [f"at{n}" for n in range(len(order))]
-            return self._values(rows.sort(*names).select("x"))
+            rest = [dimension.length for dimension in self._dimensions[self._masked :]]
+            return self._values(rows.sort(*names).select("x")).reshape(-1 if all(rest) else 0, *rest)
         if self.nbytes > options.result_limit:
             raise ResourcesExhaustedError(
                 f"an array of {self.nbytes:,} bytes is more than tidegate.options.result_limit = "
@@ -255,6 +264,8 @@ class Array:
         return self._numpy(frame.to_arrow().column("x"))
 
     def _numpy(self, column: Any) -> np.ndarray[Any, Any]:
+        if column.null_count and self._dtype.kind != "f":
+            raise ValueError(f"a reduction of no values has no identity, and {self._dtype} no NaN")
         values = column.to_numpy()
         # NULL is what SQL has of no values, where NumPy has NaN.
         return np.asarray(values, dtype=self._dtype if values.dtype != object else "float64").astype(self._dtype)
@@ -273,21 +284,26 @@ class Array:
         dimensions = tuple(
             Dimension.whole(INDICES[axis], dimension.length) for axis, dimension in enumerate(self._dimensions)
         )
-        kept = Array(con.table(name), dimensions, col("x"), self._dtype, self._chunks, (), self._is_masked)
+        kept = Array(con.table(name), dimensions, col("x"), self._dtype, self._chunks, (), self._masked)
         weakref.finalize(kept, _forget, con, name, on != "host")
         return kept
 
     # --- parts ---
 
     def __getitem__(self, key: Any) -> Array:
-        """Take a part: integers, slices with any step, ``None``, ``...``, or a mask of the array's own shape."""
-        if isinstance(key, Array):
-            return self._masked(key)
-        if self._is_masked:
-            raise TypeError("x[mask] has no indices: compute() it, or slice before the mask")
+        """Take a part: integers, slices with any step, ``None``, ``...``, or a mask of the array's first dimensions.
+
+        What a mask leaves of them is one dimension, whose length is known only when it is computed.
+
+        Raises:
+            IndexError: for an index out of bounds, too many of them, and a mask of another shape.
+            TypeError: for lists, arrays and anything else that is none of these.
+        """
+        if isinstance(key, Array) or (isinstance(key, np.ndarray) and key.dtype == np.dtype(bool)):
+            return self._chosen(key)
         keys = list(key) if isinstance(key, tuple) else [key]
         if any(isinstance(item, (list, np.ndarray, Array)) for item in keys):
-            raise TypeError("indexing by lists and arrays is not there: use slices, or a mask of the array's shape")
+            raise TypeError("indexing by lists and arrays is not there: use slices, or a mask of the first dimensions")
         taken = sum(item is not None and item is not Ellipsis for item in keys)
         if taken > self.ndim:
             raise IndexError(f"{taken} indices for an array of {self.ndim} dimensions")
@@ -297,8 +313,10 @@ class Array:
             keys[at : at + 1] = rest
         else:
             keys += rest
-        own = iter(self._dimensions)
-        dimensions, fixed = [], list(self._fixed)
+        dimensions, fixed = list(self._dimensions[: self._masked]), list(self._fixed)
+        own = iter(self._dimensions[self._masked :])
+        if self._masked and keys.pop(0) != slice(None):
+            raise TypeError("the first dimension of x[mask] has no indices: compute() it, or slice before the mask")
         for item in keys:
             if item is None:
                 dimensions.append(Dimension(None, 0, 1, 1, 1))
@@ -307,10 +325,7 @@ class Array:
             if isinstance(item, slice):
                 dimensions.append(dimension.sliced(item))
                 continue
-            try:
-                index = operator.index(item)
-            except TypeError:
-                raise TypeError(f"{item!r} is no index: use integers, slices, None, ... or a mask") from None
+            index = _whole(item, "is no index: use integers, slices, None, ... or a mask")
             if not -dimension.length <= index < dimension.length:
                 raise IndexError(f"index {index} is out of bounds for a dimension of the length {dimension.length}")
             if dimension.column is not None:
@@ -318,17 +333,22 @@ class Array:
         source = self._source
         if source is not None:
             source = source[tuple(item if item is None or isinstance(item, slice) else int(item) for item in keys)]
-        return Array(self._made, tuple(dimensions), self._value, self._dtype, None, tuple(fixed), source=source)
-
-    def _masked(self, mask: Array) -> Array:
-        if mask._dtype != np.dtype(bool):
-            raise TypeError(f"a mask is an array of truth values, and not of {mask._dtype}")
-        if mask.shape != self.shape:
-            raise IndexError(f"the mask has the shape {mask.shape}, and the array {self.shape}")
-        one, other = together(self, mask)
         return Array(
-            one._base.filter(other._value), one._dimensions, one._value, one._dtype, None, one._fixed, is_masked=True
+            self._made, tuple(dimensions), self._value, self._dtype, None, tuple(fixed), self._masked, source
         )
+
+    def _chosen(self, mask: Any) -> Array:
+        from tidegate.array._create import from_array
+        from tidegate.array._join import together
+
+        known = mask if isinstance(mask, Array) else from_array(mask, con=self._con)
+        if known._dtype != np.dtype(bool):
+            raise TypeError(f"a mask is an array of truth values, and not of {known._dtype}")
+        if not known.ndim or known.shape != self.shape[: known.ndim]:
+            raise IndexError(f"the mask has the shape {known.shape}, and the array {self.shape}")
+        one, other = together(self, known[(..., *[None] * (self.ndim - known.ndim))])
+        rows = one._base.filter(other._value)
+        return Array(rows, one._dimensions, one._value, one._dtype, None, one._fixed, known.ndim)
 
     @property
     def T(self) -> Array:
@@ -337,12 +357,12 @@ class Array:
 
     def transpose(self, *axes: Any) -> Array:
         """Put the dimensions in another order; the opposite one unless it is named."""
-        if self._is_masked:
-            raise TypeError("x[mask] has one dimension: there is nothing to transpose")
-        named = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        order = [axis % self.ndim for axis in named] if named else list(range(self.ndim))[::-1]
-        if sorted(order) != list(range(self.ndim)):
-            raise ValueError(f"the axes {tuple(named)} are not those of an array of {self.ndim} dimensions")
+        if self._masked:
+            raise TypeError("x[mask] is not transposed: compute() it, or transpose before the mask")
+        named = tuple(axes[0]) if len(axes) == 1 and np.ndim(axes[0]) else axes
+        order = axes_of(named, self.ndim) if named else list(range(self.ndim))[::-1]
+        if len(order) != self.ndim:
+            raise ValueError(f"the axes {named} are not those of an array of {self.ndim} dimensions")
         dimensions = tuple(self._dimensions[axis] for axis in order)
         chunks = None if self._chunks is None else tuple(self._chunks[axis] for axis in order)
         source = None if self._source is None else self._source.transpose(order)
@@ -350,7 +370,7 @@ class Array:
 
     def reshape(self, *shape: Any) -> Array:
         """Give the values, in their order, other dimensions; one of which may be -1."""
-        given = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+        given = shape[0] if len(shape) == 1 and np.ndim(shape[0]) else shape
         lengths = _lengths(tuple(operator.index(length) for length in given), self.shape)
         if lengths == self.shape:
             return self
@@ -377,15 +397,35 @@ class Array:
         """Give the values, in their order, one dimension."""
         return self.reshape(-1)
 
+    def flatten(self) -> Array:
+        """Give the values, in their order, one dimension."""
+        return self.reshape(-1)
+
+    def squeeze(self, axis: Axis = None) -> Array:
+        """Take dimensions of the length 1 away: all of them, or these."""
+        axes = [n for n, length in enumerate(self.shape) if length == 1] if axis is None else axes_of(axis, self.ndim)
+        if any(self.shape[n] != 1 for n in axes):
+            raise ValueError(f"of the shape {self.shape} only dimensions of the length 1 are taken away, and not {axis}")
+        return self[tuple(0 if n in axes else slice(None) for n in range(self.ndim))]
+
+    def swapaxes(self, axis1: int, axis2: int) -> Array:
+        """Exchange two dimensions."""
+        order = list(range(self.ndim))
+        (one,), (other,) = axes_of(axis1, self.ndim), axes_of(axis2, self.ndim)
+        order[one], order[other] = other, one
+        return self.transpose(order)
+
+    def copy(self) -> Array:
+        """Return the array, which never changes."""
+        return self
+
     def dot(self, other: Any) -> Any:
         """Multiply with a vector or matrix: ``self @ other``."""
         return self @ other
 
     def astype(self, dtype: Any) -> Array:
         """Change the type of the values: ``float64``, ``float32``, ``int64`` or ``bool``."""
-        wanted = np.dtype(dtype)
-        if wanted.name not in ("float64", "float32", "int64", "bool"):
-            raise TypeError(f"dtype {wanted} is not there: arrays are of float64, float32, int64 or bool")
+        wanted = known_dtype(dtype)
         if wanted == self._dtype:
             return self
         value = self._value
@@ -407,53 +447,84 @@ class Array:
             dtype: what it is.
             empty: what it is of no values; ``None`` for NaN.
         """
-        axes = self._axes(axis)
-        rows = self._rows()
-        left = [(n, dimension) for n, dimension in enumerate(self._dimensions) if n not in axes]
-        over = self._value
-        result = build(over)
-        if empty is not None:
-            result = result.fill_null(empty)
-        result = result.cast(_engine(dtype))
-        if left and any(self._dimensions[n].length == 0 for n in axes):
-            raise ValueError("a reduction over an axis of the length 0 keeps no other axis")
-        groups = [dimension.index().alias(INDICES[place]) for place, (_, dimension) in enumerate(left)]
-        base = rows.group_by(*groups).agg(result.alias("x")) if groups else rows.select(result.alias("x"))
-        dimensions = [Dimension.whole(INDICES[place], dimension.length) for place, (_, dimension) in enumerate(left)]
+        axes = set(axes_of(axis, self.ndim))
+        by_axis = self._by_axis()
+        left = [dimension for n, own in enumerate(by_axis) if n not in axes for dimension in own]
+        none = float("nan") if empty is None and dtype.kind == "f" else empty
+        result = build(self._value)
+        if none is not None:
+            result = result.fill_null(none)
+        groups = [dimension.index().alias(name) for dimension, name in zip(left, INDICES)]
+        found = result.cast(_engine(dtype)).alias("x")
+        base = self._rows().group_by(*groups).agg(found) if groups else self._rows().select(found)
+        dimensions = [Dimension.whole(name, dimension.length) for dimension, name in zip(left, INDICES)]
+        may_be_none = (self._masked and 0 in axes) or any(own[0].length == 0 for n, own in enumerate(by_axis) if n in axes)
+        if groups and may_be_none:
+            base = self._every(base, dimensions, none, dtype)
         if keepdims:
             kept = iter(dimensions)
             one = Dimension(None, 0, 1, 1, 1)
-            dimensions = [one if n in axes else next(kept) for n in range(len(self._dimensions))]
-        return Array(base, tuple(dimensions), col("x"), dtype)
+            parts = [[one] if n in axes else [next(kept) for _ in own] for n, own in enumerate(by_axis)]
+            dimensions = [dimension for part in parts for dimension in part]
+        return Array(base, tuple(dimensions), col("x"), dtype, masked=0 if 0 in axes else self._masked)
 
-    def _axes(self, axis: Axis) -> set[int]:
-        if self._is_masked:
-            if axis not in (None, 0, (0,)):
-                raise TypeError("x[mask] has one dimension: it is reduced as a whole")
-            return set(range(len(self._dimensions)))
-        named = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-        for item in named:
-            if not -self.ndim <= item < self.ndim:
-                raise ValueError(f"axis {item} is out of bounds for an array of {self.ndim} dimensions")
-        return {item % self.ndim for item in named}
+    def _by_axis(self) -> list[tuple[Dimension, ...]]:
+        """The dimensions that each axis is made of: several are one where a mask made them one."""
+        joined = [self._dimensions[: self._masked]] if self._masked else []
+        return joined + [(dimension,) for dimension in self._dimensions[self._masked :]]
+
+    def _every(self, found: DataFrame, dimensions: list[Dimension], none: Any, dtype: np.dtype[Any]) -> DataFrame:
+        """Add rows to groups, of which one of no values has none: of every index, with what that is."""
+        from tidegate.array._create import from_sql
+
+        lengths = [dimension.length for dimension in dimensions]
+        names = [str(dimension.column) for dimension in dimensions]
+        every = from_sql("ones({shape})", lengths, None, self._con)._base
+        keys = [col(name).cast("int64").alias(f"of_{name}") for name in names]
+        both = every.select(*names).join(
+            found.select(*keys, "x"), left_on=names, right_on=[f"of_{name}" for name in names], how="left", coalesce=False
+        )
+        value = col("x") if none is None else col("x").fill_null(lit(none).cast(_engine(dtype)))
+        return both.select(*names, value.alias("x"))
 
     def _number(self) -> Array:
         """The array with truth values as integers."""
         return self.astype("int64") if self._dtype.kind == "b" else self
 
-    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
-        """Sum the values; 0 of none."""
-        own = self._number()
-        return own._reduce(Expr.sum, own._dtype, axis, keepdims, empty=0)
+    def _known(self, dtype: Any) -> Array:
+        """The array that is summed: of this type, if one is wanted, with truth values as integers."""
+        return self._number() if dtype is None else self.astype(dtype)._number()
 
-    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
-        """Return the mean; NaN of no values."""
-        own = self._number()
-        return own._reduce(Expr.mean, own._float(), axis, keepdims)
+    def sum(self, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+        """Sum the values, of this type if one is given; 0 of none."""
+        own = self._known(dtype)
+        found = own._reduce(Expr.sum, own._dtype, axis, keepdims, empty=0)
+        return found if dtype is None else found.astype(dtype)
+
+    def prod(self, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+        """Multiply the values, of this type if one is given; 1 of none.
+
+        Raises:
+            TypeError: for integers, whose products the engine would round.
+        """
+        own = self._known(dtype)
+        if own._dtype.kind != "f":
+            raise TypeError("products of integers would be rounded: use prod(dtype='float64')")
+        return own._reduce(fn.product, own._dtype, axis, keepdims, empty=1.0)
+
+    def mean(self, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+        """Return the mean, of values of this type if one is given; NaN of no values."""
+        own = self._known(dtype)
+        found = own._reduce(Expr.mean, own._float(), axis, keepdims)
+        return found if dtype is None else found.astype(dtype)
 
     def min(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
-        """Return the least value; NaN if one of them is NaN."""
+        """Return the least value; NaN if one of them is NaN, or if a mask leaves no floats.
 
+        Raises:
+            ValueError: for an axis without values; when it is computed, if a mask leaves no integers.
+        """
+        self._has_some("minimum", axis)
         if self._dtype.kind == "b":
             return self.all(axis, keepdims=keepdims)
 
@@ -466,26 +537,64 @@ class Array:
         return self._reduce(least, self._dtype, axis, keepdims)
 
     def max(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
-        """Return the greatest value; NaN if one of them is NaN."""
+        """Return the greatest value; NaN if one of them is NaN, or if a mask leaves no floats.
+
+        Raises:
+            ValueError: for an axis without values; when it is computed, if a mask leaves no integers.
+        """
+        self._has_some("maximum", axis)
         if self._dtype.kind == "b":
             return self.any(axis, keepdims=keepdims)
         return self._reduce(Expr.max, self._dtype, axis, keepdims)
 
+    def _has_some(self, name: str, axis: Axis) -> None:
+        if self._masked:
+            return
+        axes = axes_of(axis, self.ndim)
+        left = [length for n, length in enumerate(self.shape) if n not in axes]
+        if self.size == 0 and math.prod(left) != 0:
+            raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        """Return the first index of the least value in an axis, or among all values; NaN counts as the least."""
+        from tidegate.array import _orders
+
+        return _orders.argmin(self, axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        """Return the first index of the greatest value in an axis, or among all values; NaN counts as the greatest."""
+        from tidegate.array import _orders
+
+        return _orders.argmax(self, axis, keepdims=keepdims)
+
+    def argsort(self, axis: int | None = -1) -> Array:
+        """Return the indices that would sort an axis, or all values; equal ones in their order, NaN last."""
+        from tidegate.array import _orders
+
+        return _orders.argsort(self, axis)
+
+    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Array:
+        """Return the sums up to each value of an axis, or of all values in one dimension."""
+        from tidegate.array import _orders
+
+        return _orders.cumsum(self, axis, dtype)
+
     def var(self, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False) -> Array:
-        """Return the variance."""
+        """Return the variance; NaN or infinite of no more than ``ddof`` values."""
         own = self._number()
 
         def spread(value: Expr) -> Expr:
             if ddof in (0, 1):
                 return value.var(ddof)
-            return value.var(0) * value.count() / (value.count() - ddof)
+            freedom = value.count() - ddof
+            return value.var(0) * value.count() / when(freedom > 0).then(freedom).otherwise(0)
 
         return own._reduce(spread, own._float(), axis, keepdims)
 
     def std(self, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False) -> Array:
-        """Return the standard deviation."""
-        spread = self.var(axis, ddof=ddof, keepdims=keepdims)
-        return spread._with(spread._value.sqrt(), spread._dtype)
+        """Return the standard deviation; NaN or infinite of no more than ``ddof`` values."""
+        spread: Any = np.sqrt(self.var(axis, ddof=ddof, keepdims=keepdims))
+        return cast("Array", spread)
 
     def any(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
         """Tell whether a value is not 0."""
@@ -501,7 +610,8 @@ class Array:
     # --- element by element ---
 
     def round(self, decimals: int = 0) -> Array:
-        """Round to so many decimals, halves away from zero."""
+        """Round to so many decimals, halves away from zero, where NumPy rounds them to even; ``numpy.rint`` does so
+        here too."""
         return self._with(self._value.round(decimals).cast(_engine(self._dtype)), self._dtype)
 
     def clip(self, min: Any = None, max: Any = None) -> Array:
@@ -530,165 +640,40 @@ class Array:
             raise TypeError(f"Array.{name} is not there: compute() first, or see tidegate's guide for what is")
         raise AttributeError(f"an array has no attribute {name!r}")
 
-    def __add__(self, other: Any) -> Any:
-        return np.add(self, other)
 
-    def __radd__(self, other: Any) -> Any:
-        return np.add(other, self)
+def axes_of(axis: Any, ndim: int) -> list[int]:
+    """Return the axes that are named, from 0; all of them for ``None``.
 
-    def __sub__(self, other: Any) -> Any:
-        return np.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return np.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return np.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return np.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return np.true_divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return np.true_divide(other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return np.floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return np.floor_divide(other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return np.remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return np.remainder(other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return np.power(self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return np.power(other, self)
-
-    def __and__(self, other: Any) -> Any:
-        return np.bitwise_and(self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Any:
-        return np.bitwise_or(self, other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Any) -> Any:
-        return np.bitwise_xor(self, other)
-
-    __rxor__ = __xor__
-
-    def __invert__(self) -> Any:
-        return np.invert(self)
-
-    def __neg__(self) -> Any:
-        return np.negative(self)
-
-    def __pos__(self) -> Array:
-        return self
-
-    def __abs__(self) -> Any:
-        return np.absolute(self)
-
-    def __eq__(self, other: object) -> Any:
-        return np.equal(self, other)  # type: ignore[call-overload]
-
-    def __ne__(self, other: object) -> Any:
-        return np.not_equal(self, other)  # type: ignore[call-overload]
-
-    def __lt__(self, other: Any) -> Any:
-        return np.less(self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return np.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return np.greater(self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return np.greater_equal(self, other)
-
-    def __matmul__(self, other: Any) -> Any:
-        return np.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return np.matmul(other, self)
+    Raises:
+        ValueError: for one that there is not, and one that is named twice.
+    """
+    named = range(ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = [_whole(item, "is no axis: use an integer, or a tuple of them") for item in named]
+    for item in found:
+        if not -ndim <= item < ndim:
+            raise ValueError(f"axis {item} is out of bounds for an array of {ndim} dimensions")
+    axes = [item % ndim for item in found]
+    if len(set(axes)) != len(axes):
+        raise ValueError("duplicate value in 'axis'")
+    return axes
 
 
-def where(condition: Array, one: Any, other: Any) -> Array:
-    """Choose the values of one array where a condition is true, and of another elsewhere."""
-    from tidegate.array import _ufuncs
-
-    return _ufuncs.where(condition, one, other)
-
-
-def together(*arrays: Array) -> list[Array]:
-    """Put arrays over one frame, broadcast to one shape; only those of other frames are joined."""
-    if any(array._is_masked for array in arrays):
-        first = arrays[0]
-        if all(_is_alike(first, array) and array._is_masked for array in arrays):
-            return list(arrays)
-        raise TypeError("x[mask] has no indices to match with those of another array: mask the result instead")
-    np.broadcast_shapes(*(array.shape for array in arrays))
-    result = [arrays[0]]
-    for array in arrays[1:]:
-        if _is_alike(result[0], array):
-            result.append(array)
-            continue
-        base, dimensions = _joined(result, array)
-        both = enumerate([*result, array])
-        result = [Array(base, dimensions, col(f"x{n}"), item._dtype) for n, item in both]
-    return result
+def known_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the type of values that is named, if arrays have it."""
+    wanted: np.dtype[Any] = np.dtype(dtype)
+    if wanted.name not in ("float64", "float32", "int64", "bool"):
+        raise TypeError(f"dtype {wanted} is not there: arrays are of float64, float32, int64 or bool")
+    return wanted
 
 
-def _is_alike(one: Array, other: Array) -> bool:
-    return (
-        one._made is other._made
-        and one._dimensions == other._dimensions
-        and one._fixed == other._fixed
-        and one._is_masked == other._is_masked
-    )
-
-
-def _joined(ones: list[Array], other: Array) -> tuple[DataFrame, tuple[Dimension, ...]]:
-    """Join arrays of one frame with one of another by the indices of the dimensions that both have in full."""
-    lengths = np.broadcast_shapes(ones[0].shape, other.shape)
-    ndim = len(lengths)
-
-    def has(array: Array, axis: int) -> bool:
-        own = axis - (ndim - array.ndim)
-        return own >= 0 and array._dimensions[own].length == lengths[axis]
-
-    def rows(arrays: list[Array], side: str, first: int) -> DataFrame:
-        offset = ndim - arrays[0].ndim
-        indices = [
-            dimension.index().cast("int64").alias(f"{side}{axis + offset}")
-            for axis, dimension in enumerate(arrays[0]._dimensions)
-        ]
-        values = [array._value.alias(f"x{first + n}") for n, array in enumerate(arrays)]
-        return arrays[0]._rows().select(*indices, *values)
-
-    left, right = rows(ones, "a", 0), rows([other], "b", len(ones))
-    keys = [axis for axis in range(ndim) if has(ones[0], axis) and has(other, axis)]
-    if keys:
-        own, theirs = [f"a{axis}" for axis in keys], [f"b{axis}" for axis in keys]
-        both = left.join(right, left_on=own, right_on=theirs, coalesce=False)
-    else:
-        both = left.join(right, how="cross")
-    sides = [("a" if has(ones[0], axis) else "b") + str(axis) for axis in range(ndim)]
-    indices = [col(side).alias(INDICES[axis]) for axis, side in enumerate(sides)]
-    values = [col(f"x{n}") for n in range(len(ones) + 1)]
-    dimensions = tuple(Dimension.whole(INDICES[axis], length) for axis, length in enumerate(lengths))
-    return both.select(*indices, *values), dimensions
+def _whole(item: Any, otherwise: str) -> int:
+    """Return an integer of Python of one of its or of NumPy's; truth values are none."""
+    try:
+        if not isinstance(item, (bool, np.bool_)):
+            return operator.index(item)
+    except TypeError:
+        pass
+    raise TypeError(f"{item!r} {otherwise}")
 
 
 def _lengths(given: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from tidegate._expr import col, lit
-from tidegate.array._array import INDICES, Array, Deferred, Dimension
+from tidegate._expr import col, lit, when
+from tidegate.array._array import INDICES, Array, Deferred, Dimension, known_dtype
 
 if TYPE_CHECKING:
     from tidegate._connection import Connection
@@ -22,9 +23,11 @@ def from_sql(call: str, shape: Shape, chunks: Chunks, con: Connection | None, **
     """Make an array of a table function of arrays; ``{shape}`` in the call is its shape."""
     import tidegate
 
-    lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
-    if not lengths or len(lengths) > len(INDICES):
-        raise ValueError(f"an array has 1 to {len(INDICES)} dimensions, and the shape is {lengths}")
+    lengths = _integers(shape)
+    if not lengths:
+        return from_sql(call, 1, chunks, con, **options)[0]
+    if len(lengths) > len(INDICES):
+        raise ValueError(f"an array has up to {len(INDICES)} dimensions, and the shape is {lengths}")
     named = dict(options)
     if chunks is not None:
         named["chunks"] = f"[{', '.join(map(str, _per_dimension(chunks, lengths)))}]"
@@ -38,10 +41,18 @@ def from_sql(call: str, shape: Shape, chunks: Chunks, con: Connection | None, **
 
 
 def _per_dimension(chunks: int | Sequence[int], lengths: tuple[int, ...]) -> tuple[int, ...]:
-    pieces = (chunks,) * len(lengths) if isinstance(chunks, int) else tuple(chunks)
+    pieces = _integers(chunks)
+    if np.ndim(chunks) == 0:
+        pieces *= len(lengths)
     if len(pieces) != len(lengths):
         raise ValueError(f"chunks={chunks} has other dimensions than the shape {lengths}")
-    return tuple(min(int(piece), max(length, 1)) for piece, length in zip(pieces, lengths))
+    return tuple(min(piece, max(length, 1)) for piece, length in zip(pieces, lengths))
+
+
+def _integers(given: Any) -> tuple[int, ...]:
+    """Return the integers of a sequence, or one alone, of Python's or of NumPy's."""
+    many = given if np.ndim(given) else (given,)
+    return tuple(operator.index(item) for item in many)
 
 
 def _dtype_of(name: str) -> np.dtype[Any]:
@@ -52,18 +63,59 @@ def arange(
     start: int | float,
     stop: int | float | None = None,
     step: int | float = 1,
+    dtype: Any = None,
     *,
     chunks: Chunks = None,
     con: Connection | None = None,
 ) -> Array:
-    """Make ``start``, ``start + step``, … to below ``stop``, as ``numpy.arange`` does."""
+    """Make ``start``, ``start + step``, … to below ``stop``, as ``numpy.arange`` does, of this type if one is given."""
     if stop is None:
         start, stop = 0, start
-    length = max(0, int(np.ceil((stop - start) / step)))
-    positions = from_sql("arange({0})".replace("{0}", str(length)), (length,), chunks, con)
-    dtype = np.result_type(type(start), type(stop), type(step))
-    value = col("i") * step + start
-    return positions._with(value, np.dtype("float64" if dtype.kind == "f" else "int64"))
+    is_whole = all(hasattr(item, "__index__") for item in (start, stop, step))
+    if step == 0:
+        raise ValueError("arange() has no step of 0")
+    length = len(range(start, stop, step)) if is_whole else max(0, int(np.ceil((stop - start) / step)))  # type: ignore[arg-type]
+    positions = from_sql(f"arange({length})", length, chunks, con)
+    found = positions._with(col("i") * step + start, np.dtype("int64" if is_whole else "float64"))
+    return found if dtype is None else found.astype(dtype)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    *,
+    chunks: Chunks = None,
+    con: Connection | None = None,
+) -> Array:
+    """Make ``num`` numbers that lie evenly from ``start`` to ``stop``, which is the last unless ``endpoint=False``."""
+    count = operator.index(num)
+    if count < 0:
+        raise ValueError(f"num={num}: it is not negative")
+    parts = count - 1 if endpoint else count
+    step = (float(stop) - float(start)) / max(parts, 1)
+    value = col("i") * step + float(start)
+    if endpoint and count > 1:
+        value = when(col("i") == count - 1).then(float(stop)).otherwise(value)
+    found = from_sql(f"arange({count})", count, chunks, con)._with(value, np.dtype("float64"))
+    return found if dtype is None else found.astype(dtype)
+
+
+def eye(
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: Any = "float64",
+    *,
+    chunks: Chunks = None,
+    con: Connection | None = None,
+) -> Array:
+    """Make a matrix of ``N`` rows and ``M`` columns, with ones on the diagonal ``k`` and zeros elsewhere."""
+    positions = from_sql("ones({shape})", (N, N if M is None else M), chunks, con)
+    is_one = col("j") - col("i") == operator.index(k)
+    return positions._with(is_one, np.dtype(bool)).astype(dtype)
 
 
 def ones(
@@ -80,6 +132,10 @@ def zeros(
     return full(shape, 0, dtype, chunks=chunks, con=con)
 
 
+#: NumPy's has any values; those of zeros are as good.
+empty = zeros
+
+
 def full(
     shape: Shape,
     fill_value: int | float | bool,
@@ -89,9 +145,15 @@ def full(
     con: Connection | None = None,
 ) -> Array:
     """Make an array of one value."""
-    wanted = np.dtype(dtype) if dtype is not None else np.asarray(fill_value).dtype
-    positions = from_sql("ones({shape})", shape, chunks, con)
-    return positions._with(lit(float(fill_value)), np.dtype("float64")).astype(wanted)
+    return filled(from_sql("ones({shape})", shape, chunks, con), fill_value, dtype)
+
+
+def filled(like: Array, fill_value: int | float | bool, dtype: Any) -> Array:
+    """Make an array of one value, of this type or the value's, over the frame of another array."""
+    wanted = known_dtype(np.asarray(fill_value).dtype if dtype is None else dtype)
+    # An integer is not a float on its way, which would round it.
+    value = lit({"b": bool, "i": int, "f": float}[wanted.kind](fill_value))
+    return like._with(value.cast(wanted.name), wanted)
 
 
 def from_array(values: Any, chunks: Chunks = None, *, con: Connection | None = None) -> Array:
@@ -101,6 +163,9 @@ def from_array(values: Any, chunks: Chunks = None, *, con: Connection | None = N
     Args:
         values: anything that ``numpy.asarray`` takes, of numbers or truth values, with 1 to 8 dimensions.
         chunks: kept as the array's ``chunks``.
+
+    Raises:
+        TypeError: for other values, and for masked arrays that have masked values, of which there are none here.
     """
     import pyarrow
 
@@ -108,6 +173,8 @@ def from_array(values: Any, chunks: Chunks = None, *, con: Connection | None = N
 
     if isinstance(values, Array):
         return values
+    if np.ma.is_masked(values):
+        raise TypeError("arrays have no masked values: use values.filled(numpy.nan), or the mask as an array of its own")
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"arrays have numbers or truth values, and not {array.dtype}")

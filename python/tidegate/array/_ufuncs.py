@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tidegate._expr import Expr, fn, lit, when
-from tidegate.array._array import Array, together
+from tidegate.array._array import Array
+from tidegate.array._join import together
 
 #: Functions of one value, by their names in NumPy and in the engine; integers become floats.
 _FLOAT = {
-    "sqrt": "sqrt",
     "cbrt": "cbrt",
     "exp": "exp",
     "log": "ln",
@@ -54,13 +54,14 @@ _LOGIC: dict[str, Callable[[Any, Any], Any]] = {
     "logical_or": operator.or_,
     "logical_xor": operator.xor,
 }
+_SHIFTS = {"left_shift": "<<", "right_shift": ">>"}
 _BITS: dict[str, Callable[[Any, Any], Any]] = {
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
     "bitwise_xor": operator.xor,
 }
 #: Reductions by ``numpy.add.reduce`` and the like.
-_REDUCTIONS = {"add": "sum", "minimum": "min", "maximum": "max", "logical_and": "all", "logical_or": "any"}
+_REDUCTIONS = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max", "logical_and": "all", "logical_or": "any"}
 _METHODS = {
     "sum": "sum",
     "mean": "mean",
@@ -72,7 +73,14 @@ _METHODS = {
     "std": "std",
     "any": "any",
     "all": "all",
-    "transpose": "transpose",
+    "prod": "prod",
+    "cumsum": "cumsum",
+    "argmin": "argmin",
+    "argmax": "argmax",
+    "argsort": "argsort",
+    "squeeze": "squeeze",
+    "swapaxes": "swapaxes",
+    "copy": "copy",
     "clip": "clip",
     "round": "round",
     "around": "round",
@@ -95,6 +103,8 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[
         raise TypeError(f"numpy.{name} of a lazy array takes no {', '.join(kwargs)}=")
     if name == "matmul":
         return matmul(*inputs)
+    if name == "divmod":
+        return np.floor_divide(*inputs), np.remainder(*inputs)
     if len(inputs) == 1:
         return _unary(name, inputs[0])
     if len(inputs) == 2:
@@ -104,19 +114,19 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[
 
 def call_function(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call a function of NumPy that is not one element by element."""
+    from tidegate.array._functions import FUNCTIONS
+
     name = function.__name__
-    if name in ("shape", "ndim", "size"):
-        return getattr(args[0], name)
-    if name == "where" and len(args) == 3:
-        return where(*args)
-    if name == "count_nonzero":
-        return args[0].astype(bool).sum(*args[1:], **kwargs)
-    if name == "dot":
-        return matmul(*args)
+    if function.__module__ != "numpy":
+        see = ": see tidegate.array.linalg" if function.__module__ == "numpy.linalg" else ""
+        raise TypeError(f"{function.__module__}.{name} of a lazy array is not there{see}")
+    if "out" in kwargs and kwargs["out"] is not None:
+        raise TypeError(f"numpy.{name} of a lazy array takes no out=")
+    given = {key: value for key, value in kwargs.items() if key != "out"}
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](*args, **given)
     if name in _METHODS and isinstance(args[0], Array):
-        return getattr(args[0], _METHODS[name])(*args[1:], **kwargs)
-    if function.__module__ == "numpy.linalg":
-        raise TypeError(f"numpy.linalg.{name} of a lazy array is not there: see tidegate.array.linalg")
+        return getattr(args[0], _METHODS[name])(*args[1:], **given)
     raise TypeError(f"numpy.{name} of a lazy array is not there: compute() it first")
 
 
@@ -131,7 +141,7 @@ def where(condition: Any, one: Any, other: Any) -> Array:
 
 def matmul(one: Any, other: Any) -> Array:
     """Multiply vectors and matrices: a join by the inner index, and a sum."""
-    from tidegate.array._create import from_array, zeros
+    from tidegate.array._create import from_array
 
     con = next(item._con for item in (one, other) if isinstance(item, Array))
     left, right = (item if isinstance(item, Array) else from_array(item, con=con) for item in (one, other))
@@ -140,8 +150,6 @@ def matmul(one: Any, other: Any) -> Array:
     inner = left.shape[-1]
     if inner != right.shape[0]:
         raise ValueError(f"matmul: the shapes {left.shape} and {right.shape} do not go together")
-    if inner == 0:
-        return zeros((*left.shape[:-1], *right.shape[1:]), _result(left, right), con=con)
     axis = left.ndim - 1
     if right.ndim == 2:
         left, right = left[..., None], right if axis == 0 else right[None]
@@ -206,6 +214,8 @@ def _unary(name: str, array: Array) -> Array:
     double = dtype if dtype.kind == "f" else np.dtype("float64")
     if name in _FLOAT:
         return array._with(getattr(fn, _FLOAT[name])(_as(array, double)).cast(double.name), double)
+    if name in _DERIVED:
+        return array._with(_DERIVED[name](_as(array, double)).cast(double.name), double)
     if name in ("isnan", "isinf", "isfinite"):
         return _tested(name, array)
     if name == "logical_not":
@@ -216,7 +226,7 @@ def _unary(name: str, array: Array) -> Array:
         return array._with(~value, dtype)
     if dtype.kind == "b" and name in ("negative", "positive", "sign"):
         raise TypeError(f"numpy.{name} is not for truth values")
-    if name in ("absolute", "fabs"):
+    if name == "absolute":
         return array if dtype.kind == "b" else array._with(value.abs(), dtype)
     if name == "negative":
         return array._with(-value, dtype)
@@ -229,6 +239,40 @@ def _unary(name: str, array: Array) -> Array:
     if name in ("floor", "ceil", "trunc"):
         return array if dtype.kind != "f" else array._with(getattr(fn, name)(value).cast(dtype.name), dtype)
     raise TypeError(f"numpy.{name} of a lazy array is not there: compute() it first")
+
+
+def _root(value: Expr) -> Expr:
+    """The square root, NaN of negative values, which are an error to the engine."""
+    return when(value < 0).then(float("nan")).otherwise(value).sqrt()
+
+
+def _log1p(value: Expr) -> Expr:
+    """``ln(1 + x)``, which near 0 is ``2 artanh(x / (2 + x))`` with all its digits."""
+    near = fn.atanh(value / (value + 2.0)) * 2.0
+    return when(value.abs() < 0.5).then(near).otherwise(fn.ln(value + 1.0))
+
+
+def _expm1(value: Expr) -> Expr:
+    """``exp(x) - 1``, which near 0 is ``2 sinh(x / 2) exp(x / 2)`` with all its digits."""
+    half = value / 2.0
+    return when(value.abs() < 1.0).then(fn.sinh(half) * fn.exp(half) * 2.0).otherwise(fn.exp(value) - 1.0)
+
+
+def _rint(value: Expr) -> Expr:
+    """The nearest whole number, the even one of two."""
+    is_between = (value - fn.trunc(value)).abs() == 0.5
+    return when(is_between).then((value / 2.0).round() * 2.0).otherwise(value.round())
+
+
+#: Functions of one value, as ``_FLOAT``, that the engine does not have as such.
+_DERIVED: dict[str, Callable[[Expr], Expr]] = {
+    "sqrt": _root,
+    "log1p": _log1p,
+    "expm1": _expm1,
+    "rint": _rint,
+    "fabs": Expr.abs,
+    "exp2": lambda value: fn.power(lit(2.0), value),
+}
 
 
 def _tested(name: str, array: Array) -> Array:
@@ -251,6 +295,10 @@ def _binary(name: str, one: Any, other: Any) -> Array:
         if dtype.kind == "f":
             raise TypeError(f"numpy.{name} is for integers and truth values")
         return array._with(_BITS[name](_as(one, dtype), _as(other, dtype)), dtype)
+    if name in _SHIFTS:
+        if dtype.kind != "i":
+            raise TypeError(f"numpy.{name} is for integers")
+        return array._with(_shifted(name, _as(one, dtype), _as(other, dtype)), dtype)
     if name in ("minimum", "maximum"):
         return array._with(_extreme(name, _as(one, dtype), _as(other, dtype), dtype), dtype)
     if name == "arctan2":
@@ -259,6 +307,8 @@ def _binary(name: str, one: Any, other: Any) -> Array:
     if name in ("divide", "true_divide"):
         double = dtype if dtype.kind == "f" else np.dtype("float64")
         return array._with(_as(one, double) / _as(other, double), double)
+    if name == "float_power":
+        return _power(array, one, other, np.dtype("float64"))
     if dtype.kind == "b":
         if name == "add":
             return array._with(_as(one, _BOOL) | _as(other, _BOOL), _BOOL)
@@ -273,9 +323,8 @@ def _binary(name: str, one: Any, other: Any) -> Array:
     if name == "floor_divide":
         if dtype.kind == "i":
             return array._with(left // right, dtype)
-        # What remains is taken away first, so that the quotient is a whole number but for rounding.
-        return array._with(((left - left % right) / right).round().cast(dtype.name), dtype)
-    if name in ("power", "float_power"):
+        return array._with(_floor_quotient(left, right).cast(dtype.name), dtype)
+    if name == "power":
         return _power(array, one, other, dtype)
     raise TypeError(f"numpy.{name} of a lazy array is not there: compute() it first")
 
@@ -311,15 +360,75 @@ def _extreme(name: str, left: Expr, right: Expr, dtype: np.dtype[Any]) -> Expr:
     return when(left.is_nan()).then(left).when(right.is_nan()).then(right).otherwise(chosen)
 
 
+def _floor_quotient(left: Expr, right: Expr) -> Expr:
+    """The quotient of floats, rounded down; infinite or NaN of a division by 0."""
+    # What remains is taken away first, so that the quotient is a whole number but for rounding.
+    remains = Expr(("bin", "rem", left._node, right._node))
+    cut = ((left - remains) / right).round()
+    is_above = ((remains < 0) & (right > 0)) | ((remains > 0) & (right < 0))
+    return when(right == 0).then(left / right).when(is_above).then(cut - 1.0).otherwise(cut)
+
+
+def _shifted(name: str, left: Expr, right: Expr) -> Expr:
+    """Shift bits: out of the integer by 64 and more, where the engine takes the number modulo 64."""
+    shifted = Expr(("bin", _SHIFTS[name], left._node, right._node))
+    all_out = lit(0) if name == "left_shift" else Expr(("bin", ">>", left._node, lit(63)._node))
+    return when(right.is_between(0, 63)).then(shifted).otherwise(all_out)
+
+
 def _power(array: Array, one: Any, other: Any, dtype: np.dtype[Any]) -> Array:
-    exponent = other.value if isinstance(other, _Literal) else None
-    if dtype.kind == "i" and isinstance(exponent, (int, np.integer)) and exponent < 0:
-        raise ValueError("integers to negative integer powers are not allowed")
     left = _as(one, dtype)
+    exponent = other.value if isinstance(other, _Literal) else None
+    if dtype.kind == "i":
+        value = _whole_power(left, _as(other, dtype)) if exponent is None else _whole_power_of(left, int(exponent))
+        return array._with(value, dtype)
     if exponent is not None and exponent in (1, 2, 3):
-        product = left
-        for _ in range(int(exponent) - 1):
-            product = product * left
-        return array._with(product, dtype)
-    result = fn.power(left, _as(other, dtype))
-    return array._with(result.cast(dtype.name), dtype)
+        return array._with(_product(left, int(exponent)), dtype)
+    if exponent is not None and exponent == 0.5:
+        return array._with(_root(left), dtype)
+    if exponent is not None and exponent == -1:
+        return array._with(lit(1.0).cast(dtype.name) / left, dtype)
+    right = _as(other, dtype)
+    if exponent is not None and exponent >= 0:
+        return array._with(fn.power(left, right).cast(dtype.name), dtype)
+    # To the engine it is an error.
+    is_pole = (left == 0) & (right < 0)
+    result = fn.power(when(is_pole).then(1.0).otherwise(left), right)
+    return array._with(when(is_pole).then(float("inf")).otherwise(result).cast(dtype.name), dtype)
+
+
+#: What an integer to a power of more than this is, if it is not -1, 0 or 1, no integer of 64 bits holds.
+_POWER_MAX = 63
+
+
+def _product(base: Expr, times: int) -> Expr:
+    """Multiply so many factors that are alike, by squares."""
+    found, square = None, base
+    while times:
+        if times & 1:
+            found = square if found is None else found * square
+        square, times = square * square, times >> 1
+    return lit(1) if found is None else found
+
+
+def _whole_power_of(base: Expr, exponent: int) -> Expr:
+    """Raise integers to one power; 0 where it is one of more than 63 that overflows."""
+    if exponent < 0:
+        raise ValueError("integers to negative integer powers are not allowed")
+    if exponent <= _POWER_MAX:
+        return _product(base, exponent)
+    return when(base.is_between(-1, 1)).then(_product(base, 2 - exponent % 2)).otherwise(0)
+
+
+def _whole_power(base: Expr, exponent: Expr) -> Expr:
+    """Raise integers to powers that are integers, too: a factor for each bit of the exponent."""
+    found = lit(1)
+    for bit in range(_POWER_MAX.bit_length()):
+        factor = when((exponent & (1 << bit)) != 0).then(_product(base, 1 << bit)).otherwise(1)
+        found = factor if bit == 0 else found * factor
+    is_odd = (exponent & 1) != 0
+    of_ones = when(is_odd).then(base).otherwise(base * base)
+    large = when(base.is_between(-1, 1)).then(of_ones).otherwise(0)
+    # No such text is an integer: the error has it. It names the exponent, so that only rows that need it make it.
+    refused = fn.concat(lit("integers to negative integer powers are not allowed: "), exponent).cast("int64")
+    return when(exponent < 0).then(refused).when(exponent > _POWER_MAX).then(large).otherwise(found)

@@ -17,7 +17,7 @@ import numpy as np
 
 from tidegate._errors import ResourcesExhaustedError
 from tidegate._options import options
-from tidegate.array._array import Array, Axis
+from tidegate.array._array import Array, Axis, axes_of
 from tidegate.array._create import from_array
 
 __all__ = ["lstsq", "norm", "qr", "svd", "svd_compressed"]
@@ -132,12 +132,12 @@ def norm(x: Array, ord: Any = None, axis: Axis = None, keepdims: bool = False) -
     own = x if x.dtype.kind == "f" else x.astype("float64")
     if axis is None and ord is None:
         return _root((own * own).sum(keepdims=keepdims))
-    axes = tuple(range(own.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = axes_of(axis, own.ndim)
     if len(axes) == 1:
         return _vector_norm(own, ord, axes[0], keepdims)
     if len(axes) != 2:
         raise ValueError(f"a norm is over 1 or 2 axes, and not {len(axes)}")
-    return _matrix_norm(own, ord, (axes[0] % own.ndim, axes[1] % own.ndim), keepdims)
+    return _matrix_norm(own, ord, (axes[0], axes[1]), keepdims)
 
 
 def _vector_norm(x: Array, ord: Any, axis: int, keepdims: bool) -> Array:
