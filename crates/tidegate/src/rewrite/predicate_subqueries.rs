@@ -93,7 +93,7 @@ fn condition(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
             let is_correlated = !within.subquery.outer_ref_columns.is_empty();
             match within.negated && (is_correlated || !is_column(&within.expr)) {
                 true => membership(within, schema),
-                false => joined(within),
+                false => joined(within, schema),
             }
         }
         expr => below_or(expr, schema),
@@ -108,7 +108,7 @@ fn below_or(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
             *binary.right = below_or(*binary.right, schema)?;
             Ok(Expr::BinaryExpr(binary))
         }
-        Expr::InSubquery(within) if !within.negated => joined(within),
+        Expr::InSubquery(within) if !within.negated => joined(within, schema),
         expr => expr
             .transform_up(|part| match part {
                 Expr::InSubquery(within) => membership(within, schema).map(Transformed::yes),
@@ -119,18 +119,22 @@ fn below_or(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     }
 }
 
-/// Leaves `x IN (…)` to become a join, in which x cannot be a subquery.
-fn joined(within: InSubquery) -> Result<Expr> {
-    match within.expr.exists(|part| Ok(is_predicate(part)))? {
-        true => of_subquery(),
+/// Leaves `x IN (…)` to become a join, in which x cannot be a subquery: that is counted.
+fn joined(within: InSubquery, schema: &DFSchemaRef) -> Result<Expr> {
+    if within.expr.exists(|part| Ok(is_predicate(part)))? {
+        return of_subquery();
+    }
+    let is_scalar = |part: &Expr| Ok(matches!(part, Expr::ScalarSubquery(_)));
+    match within.expr.exists(is_scalar)? {
+        true => membership(within, schema),
         false => Ok(Expr::InSubquery(within)),
     }
 }
 
 fn of_subquery<T>() -> Result<T> {
     not_impl_err!(
-        "IN (subquery) of a value that is a subquery, or a column of a query further out, in an expression: compute \
-         the value in a subquery of FROM"
+        "IN, ANY or ALL of a subquery, for a value that is a correlated subquery or a column of a query further out: \
+         compute the value in a subquery of FROM"
     )
 }
 
@@ -257,6 +261,10 @@ fn any_of(value: Expr, op: Operator, subquery: Subquery, schema: &DFSchemaRef) -
                 Arc::clone(field),
                 column,
             )))
+        }
+        // One that uses no other columns is the same inside.
+        Expr::ScalarSubquery(scalar) if scalar.outer_ref_columns.is_empty() => {
+            Ok(Transformed::no(Expr::ScalarSubquery(scalar)))
         }
         Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) => of_subquery(),
         part => Ok(Transformed::no(part)),

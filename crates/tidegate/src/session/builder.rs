@@ -57,7 +57,7 @@ use crate::{system, tensors};
 pub(super) const SPILL_BYTES_MAX: u64 = 100 << 30;
 
 /// DataFusion's settings of which a session has another default.
-const DEFAULTS: [(&str, &str); 7] = [
+const DEFAULTS: [(&str, &str); 8] = [
     // Without one TIMESTAMPTZ and now() would have no zone.
     (ZONE_SETTING, DEFAULT_ZONE),
     // As nanoseconds, years before 1678 and after 2261 would wrap in silence.
@@ -74,6 +74,12 @@ const DEFAULTS: [(&str, &str); 7] = [
     (
         "datafusion.execution.skip_physical_aggregate_schema_check",
         "true",
+    ),
+    // Fields of structs that are read further down than they are used make names ambiguous: `SELECT k, s['i'] FROM (SELECT
+    // a AS k, k AS a, s FROM t)` is refused (https://github.com/apache/datafusion/issues/25446, #24241, #22895).
+    (
+        "datafusion.optimizer.enable_leaf_expression_pushdown",
+        "false",
     ),
     // Errors then know the place of a mistake.
     ("datafusion.sql_parser.collect_spans", "true"),
