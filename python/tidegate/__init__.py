@@ -17,6 +17,7 @@ from tidegate._delayed import Delayed, delayed
 from tidegate._errors import (
     AlreadyExistsError,
     CancelledError,
+    ConflictError,
     DeniedError,
     DeviceError,
     Error,
@@ -99,6 +100,7 @@ __all__ = [
     "CallFuture",
     "CancelledError",
     "Categorical",
+    "ConflictError",
     "Connection",
     "DataFrame",
     "DataType",

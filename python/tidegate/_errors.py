@@ -83,6 +83,12 @@ class LostError(Error):
     kind = "lost"
 
 
+class ConflictError(Error):
+    """Another statement changed the same table meanwhile, and this one changed nothing: it can run again."""
+
+    kind = "conflict"
+
+
 class InternalError(Error):
     """A defect of the engine."""
 
@@ -103,6 +109,7 @@ _BY_KIND: dict[str, type[Error]] = {
         IoError,
         DeviceError,
         LostError,
+        ConflictError,
         InternalError,
     )
 }

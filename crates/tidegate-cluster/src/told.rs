@@ -16,7 +16,7 @@ const MARK: &str = "[tidegate.told]";
 const MESSAGE_MAX: usize = 2_000;
 
 /// The kinds of errors by the names that travel.
-const KINDS: [(ErrorKind, &str); 12] = [
+const KINDS: [(ErrorKind, &str); 13] = [
     (ErrorKind::Sql, "sql"),
     (ErrorKind::NotFound, "not found"),
     (ErrorKind::AlreadyExists, "already exists"),
@@ -29,6 +29,7 @@ const KINDS: [(ErrorKind, &str); 12] = [
     (ErrorKind::Device, "device"),
     (ErrorKind::Internal, "internal"),
     (ErrorKind::Lost, "lost"),
+    (ErrorKind::Conflict, "conflict"),
 ];
 
 /// An error that happened in another process, or on the way to it.

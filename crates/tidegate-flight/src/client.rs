@@ -321,7 +321,8 @@ fn said(status: &Status) -> Error {
         Code::Unimplemented => ErrorKind::NotSupported,
         Code::PermissionDenied | Code::Unauthenticated => ErrorKind::Denied,
         Code::ResourceExhausted => ErrorKind::ResourcesExhausted,
-        Code::Cancelled | Code::Aborted => ErrorKind::Cancelled,
+        Code::Cancelled => ErrorKind::Cancelled,
+        Code::Aborted => ErrorKind::Conflict,
         Code::DeadlineExceeded => ErrorKind::TimedOut,
         _ => ErrorKind::Io,
     };

@@ -22,6 +22,7 @@ pub(crate) fn status(error: impl Into<Error>) -> Status {
         ErrorKind::TimedOut => Code::DeadlineExceeded,
         ErrorKind::Io => Code::FailedPrecondition,
         ErrorKind::Lost => Code::Unavailable,
+        ErrorKind::Conflict => Code::Aborted,
         ErrorKind::Device | ErrorKind::Internal => Code::Internal,
     };
     Status::new(code, shortened(&format!("{error:#}")))

@@ -59,6 +59,7 @@ fn name(kind: ErrorKind) -> &'static str {
         ErrorKind::Io => "io",
         ErrorKind::Device => "device",
         ErrorKind::Lost => "lost",
+        ErrorKind::Conflict => "conflict",
         ErrorKind::Internal => "internal",
     }
 }

@@ -45,6 +45,8 @@ pub enum ErrorKind {
     Device,
     /// An executor of a cluster was lost while it ran the statement: it can run again.
     Lost,
+    /// Another statement changed the same table meanwhile, and this one changed nothing: it can run again.
+    Conflict,
     /// A defect of this library.
     Internal,
 }

@@ -370,7 +370,7 @@ impl ChangeSink {
         let mut read = partitions.iter().zip(self.scanned.iter());
         if !read.all(|(now, read)| begins_with(now, read)) {
             let message = "another statement changed rows of the table meanwhile: run it again";
-            return Err(Error::new(ErrorKind::Sql, message).into());
+            return Err(Error::new(ErrorKind::Conflict, message).into());
         }
         let read = self.scanned.iter().zip(changed);
         for (partition, (read, mut new)) in partitions.iter_mut().zip(read) {

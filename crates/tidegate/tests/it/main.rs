@@ -12,6 +12,7 @@ mod arrays;
 mod automatic;
 mod cache;
 mod catalogue;
+mod changes;
 mod compiling;
 mod constraints;
 mod controls;
