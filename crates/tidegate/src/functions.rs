@@ -11,7 +11,7 @@
 //! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
 //! strips letters, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
 //! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
-//! [`nested_text`] writes lists, structs and maps, [`reduce`] makes one value of a list, [`settings`] tells settings, and [`special`] computes gamma.
+//! [`nested_text`] writes lists, structs and maps, [`reduce`] makes one value of a list, [`settings`] tells settings, [`spans`] splits differences of times, and [`special`] computes gamma.
 
 mod accents;
 mod ages;
@@ -52,6 +52,7 @@ pub(crate) mod regexes;
 pub(crate) mod settings;
 pub(crate) mod similar_to;
 pub(crate) mod single;
+pub(crate) mod spans;
 mod special;
 pub(crate) mod sql;
 mod strptime;
@@ -87,6 +88,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let several = several.chain(likeness::functions());
     let several = several.chain(special::functions());
     let several = several.chain(epochs::functions());
+    let several = several.chain([spans::function()]);
     for function in single.into_iter().chain(several) {
         registry.register_udf(Arc::new(function))?;
     }

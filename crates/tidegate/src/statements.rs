@@ -15,6 +15,7 @@
 //! of any other to DataFusion's own; `Rewrites` prepares the parsed form for the planner.
 
 pub(crate) mod aliases;
+mod any_lists;
 mod arrows;
 pub(crate) mod asof;
 mod assignments;

@@ -2,7 +2,8 @@
 //!
 //! DataFusion takes the value of an uncorrelated subquery for NOT NULL where its column is: `(SELECT 1 WHERE false) IS
 //! NULL` is false, and `coalesce((SELECT 1 WHERE false), 0)` an error. The column goes through `or_null`, of which no
-//! more is known than that. A correlated subquery becomes an outer join, whose columns may be NULL.
+//! more is known than that. A correlated subquery becomes an outer join, whose columns may be NULL; of one with groups
+//! or HAVING, a count is taken for never NULL all the same.
 
 use std::sync::Arc;
 
@@ -40,9 +41,22 @@ fn may_be_empty(expr: &Expr) -> bool {
         return false;
     };
     let mut fields = subquery.schema().fields().iter();
-    outer_ref_columns.is_empty()
-        && fields.any(|field| !field.is_nullable())
-        && !has_one_row(subquery)
+    fields.any(|field| !field.is_nullable())
+        && match outer_ref_columns.is_empty() {
+            true => !has_one_row(subquery),
+            false => drops_groups(subquery),
+        }
+}
+
+/// Returns whether a plan has the rows of groups, of which there may be none, or HAVING may leave none.
+fn drops_groups(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => !aggregate.group_expr.is_empty(),
+        LogicalPlan::Filter(filter) => matches!(*filter.input, LogicalPlan::Aggregate(_)),
+        LogicalPlan::Projection(projection) => drops_groups(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => drops_groups(&alias.input),
+        _ => false,
+    }
 }
 
 /// Returns whether a plan is known to have one row.

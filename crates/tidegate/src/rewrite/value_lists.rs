@@ -3,12 +3,12 @@
 //! Of `x IN (1, 2) OR x NOT IN (3, NULL)` it makes one list by the rules of sets, and of `x IN (1) AND x IN (2)`
 //! FALSE, though the first has a NULL that decides, and the second is NULL where `x` is. Here a NULL leaves its list
 //! (`x IN (1, NULL)` is `x IN (1) OR NULL`), and two lists that have nothing in common become what they are in
-//! three-valued logic, before the optimizer sees them.
+//! three-valued logic, before the optimizer sees them. A list with a CASE becomes comparisons.
 
 use std::collections::HashSet;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
@@ -33,7 +33,7 @@ fn rewrite(expr: Expr) -> Transformed<Expr> {
 /// Returns what stands for a list with NULL, or for two lists of one value that share nothing.
 fn replaced(expr: &Expr) -> Option<Expr> {
     match expr {
-        Expr::InList(list) => without_null(list),
+        Expr::InList(list) => without_null(list).or_else(|| with_branches(list)),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (&**left, &**right) {
             (Expr::InList(left), Expr::InList(right)) => disjoint(left, *op, right),
             _ => None,
@@ -71,6 +71,28 @@ fn without_null(list: &InList) -> Option<Expr> {
     Some(match list.negated {
         false => others.or(null()),
         true => others.and(null()),
+    })
+}
+
+/// Writes a list with a CASE as comparisons: DataFusion loses the NULLs of one whose branches are literals.
+fn with_branches(list: &InList) -> Option<Expr> {
+    let is_case = |value: &Expr| value.exists(|part| Ok(matches!(part, Expr::Case(_))));
+    let has_case = list.list.len() > 1
+        && list
+            .list
+            .iter()
+            .any(|value| is_case(value).is_ok_and(|is| is));
+    if !has_case || list.expr.is_volatile() {
+        return None;
+    }
+    let is_equal = list
+        .list
+        .iter()
+        .map(|value| list.expr.as_ref().clone().eq(value.clone()));
+    let any = is_equal.reduce(Expr::or)?;
+    Some(match list.negated {
+        false => any,
+        true => !any,
     })
 }
 

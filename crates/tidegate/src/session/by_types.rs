@@ -1,6 +1,8 @@
 //! Calls and casts that mean something else by the types of their arguments, or by a NULL among them.
 //!
-//! The epoch of an interval counts years of 365.25 days ([`epochs`](crate::functions::epochs)). `lag` and `lead` by NULL
+//! The epoch of an interval counts years of 365.25 days ([`epochs`](crate::functions::epochs)), and parts of a difference
+//! of timestamps are those of days and a time ([`spans`]). `lead` that leaves NULLs out looks back in the opposite order,
+//! and patterns with a backslash are kept from becoming those of LIKE. `lag` and `lead` by NULL
 //! rows are NULL; DataFusion takes NULL for none. A list, a struct or a map is cast to text with its NULLs named
 //! ([`nested_text`](crate::functions::nested_text)), which Arrow leaves out, or refuses.
 
@@ -9,12 +11,15 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{ScalarFunction, WindowFunction, WindowFunctionDefinition};
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
+use datafusion::functions_window::lead_lag::lag_udwf;
+use datafusion::logical_expr::expr::{
+    NullTreatment, ScalarFunction, WindowFunction, WindowFunctionDefinition,
+};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
 
 use super::types::literals::schema_below;
 use crate::functions::epochs::interval_epoch;
-use crate::functions::nested_text;
+use crate::functions::{nested_text, spans};
 use crate::rewrite::walk::{any_expression, change_named, holds_any};
 
 /// The window functions that look a number of rows away.
@@ -41,8 +46,9 @@ pub(super) fn by_types(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPl
 /// Tells, without looking for types, whether an expression may be such.
 fn may_change(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarFunction(call) => of_epoch(call).is_some(),
-        Expr::WindowFunction(window) => is_by_null(window),
+        Expr::ScalarFunction(call) => of_part(call).is_some() || is_backslash(call.args.get(1)),
+        Expr::WindowFunction(window) => is_by_null(window) || leads_past_nulls(window),
+        Expr::BinaryExpr(binary) => is_match(binary.op) && is_backslash(Some(&binary.right)),
         other => shown(other).is_some(),
     }
 }
@@ -51,11 +57,23 @@ fn in_part(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match part {
         Expr::ScalarFunction(call) => {
             // Columns of an outer query are of no schema that is known here, but know their type.
-            let interval = of_epoch(&call).and_then(|of| seconds_of(of, schema));
-            Ok(match interval {
-                Some(seconds) => Transformed::yes(seconds),
+            let part = of_part(&call).and_then(|(part, of)| part_of(part, of, &call, schema));
+            Ok(match part {
+                Some(part) => Transformed::yes(part),
+                None if call.func.name() == "regexp_like" && is_backslash(call.args.get(1)) => {
+                    Transformed::yes(Expr::ScalarFunction(in_group(call)))
+                }
                 None => Transformed::no(Expr::ScalarFunction(call)),
             })
+        }
+        Expr::BinaryExpr(mut binary)
+            if is_match(binary.op) && is_backslash(Some(&binary.right)) =>
+        {
+            *binary.right = grouped(*binary.right);
+            Ok(Transformed::yes(Expr::BinaryExpr(binary)))
+        }
+        Expr::WindowFunction(window) if leads_past_nulls(&window) => {
+            Ok(Transformed::yes(Expr::WindowFunction(lagging(window))))
         }
         Expr::WindowFunction(mut window) if is_by_null(&window) => {
             let value = window.params.args.first();
@@ -74,15 +92,92 @@ fn in_part(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-/// Returns what a call gives the epoch of.
-fn of_epoch(call: &ScalarFunction) -> Option<&Expr> {
+/// Returns the part that a call gives, and of what.
+fn of_part(call: &ScalarFunction) -> Option<(&str, &Expr)> {
     let [Expr::Literal(part, _), of] = call.args.as_slice() else {
         return None;
     };
     let part = part.try_as_str().flatten()?;
-    let is_epoch = call.func.name() == "date_part"
-        && part.trim_matches(['\'', '"']).eq_ignore_ascii_case("epoch");
-    is_epoch.then_some(of)
+    (call.func.name() == "date_part").then_some((part.trim_matches(['\'', '"']), of))
+}
+
+/// Returns the part of an interval or a difference of times that DataFusion computes otherwise; `None` of anything else.
+fn part_of(part: &str, of: &Expr, call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
+    let is_epoch = part.eq_ignore_ascii_case("epoch");
+    match of.get_type(schema).ok()? {
+        DataType::Duration(_) => {
+            let interval = spans::function().call(vec![of.clone()]);
+            Some(match is_epoch {
+                true => interval_epoch().call(vec![interval]),
+                false => call.func.call(vec![call.args.first()?.clone(), interval]),
+            })
+        }
+        _ if is_epoch => seconds_of(of, schema),
+        _ => None,
+    }
+}
+
+fn is_match(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::RegexMatch
+            | Operator::RegexIMatch
+            | Operator::RegexNotMatch
+            | Operator::RegexNotIMatch
+    )
+}
+
+/// Tells whether a pattern has a backslash that stands for itself: DataFusion makes a pattern of LIKE of it, in which
+/// the backslash would have to be doubled. One in a group is left alone.
+fn is_backslash(pattern: Option<&Expr>) -> bool {
+    let pattern = match pattern {
+        Some(Expr::Literal(pattern, _)) => pattern.try_as_str().flatten(),
+        Some(Expr::Cast(cast)) => return is_backslash(Some(&cast.expr)),
+        _ => None,
+    };
+    pattern.is_some_and(|of| of.contains("\\\\") && !(of.starts_with('(') && of.ends_with(')')))
+}
+
+fn in_group(mut call: ScalarFunction) -> ScalarFunction {
+    if let Some(pattern) = call.args.get_mut(1) {
+        *pattern = grouped(pattern.clone());
+    }
+    call
+}
+
+fn grouped(pattern: Expr) -> Expr {
+    let (value, metadata) = match pattern {
+        Expr::Literal(value, metadata) => (value, metadata),
+        Expr::Cast(Cast { expr, field }) => {
+            let expr = Box::new(grouped(*expr));
+            return Expr::Cast(Cast { expr, field });
+        }
+        pattern => return pattern,
+    };
+    let grouped = match &value {
+        ScalarValue::Utf8(Some(of)) => ScalarValue::Utf8(Some(format!("({of})"))),
+        ScalarValue::LargeUtf8(Some(of)) => ScalarValue::LargeUtf8(Some(format!("({of})"))),
+        ScalarValue::Utf8View(Some(of)) => ScalarValue::Utf8View(Some(format!("({of})"))),
+        _ => value,
+    };
+    Expr::Literal(grouped, metadata)
+}
+
+/// Tells whether a call of `lead` leaves NULLs out: DataFusion's loses rows where one lies between.
+fn leads_past_nulls(window: &WindowFunction) -> bool {
+    matches!(&window.fun, WindowFunctionDefinition::WindowUDF(function) if function.name() == "lead")
+        && window.params.null_treatment == Some(NullTreatment::IgnoreNulls)
+        && !window.params.order_by.is_empty()
+}
+
+/// Looks back in the opposite order instead of ahead.
+fn lagging(mut window: Box<WindowFunction>) -> Box<WindowFunction> {
+    window.fun = WindowFunctionDefinition::WindowUDF(lag_udwf());
+    for key in &mut window.params.order_by {
+        key.asc = !key.asc;
+        key.nulls_first = !key.nulls_first;
+    }
+    window
 }
 
 /// Returns the seconds of an interval; `None` of anything else.

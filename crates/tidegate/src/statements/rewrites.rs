@@ -10,7 +10,7 @@
 //! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`unnested`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
 //! Intervals of computed numbers are products ([`intervals`]), conditions are summed as numbers ([`truths`]), and numbers of many
 //! digits are cast with all of them ([`exact_numbers`]). Standard SQL that the planner does not take is written as it does:
-//! [`assignments`], [`escapes`], [`fetches`], [`grouped`], [`series`], [`shadowed`](super::shadowed) and [`tuples`].
+//! [`any_lists`], [`assignments`], [`escapes`], [`fetches`], [`grouped`], [`series`], [`shadowed`](super::shadowed) and [`tuples`].
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -31,9 +31,9 @@ use super::truncate::deletion;
 use super::visits::count_expressions;
 use super::windows::NamedWindows;
 use super::{
-    arrows, asof, assignments, casts, distinct, escapes, exact_numbers, fetches, grouped,
-    intervals, operators, pivot, series, shares, symmetric, truths, tuples, unnested, using,
-    visits, zones,
+    any_lists, arrows, asof, assignments, casts, distinct, escapes, exact_numbers, fetches,
+    grouped, intervals, operators, pivot, series, shares, symmetric, truths, tuples, unnested,
+    using, visits, zones,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
@@ -562,6 +562,7 @@ impl VisitorMut for Visitor<'_> {
         arrows::bind(expr);
         arrows::fields(expr);
         truths::count(expr);
+        any_lists::bind(expr);
         flow(symmetric::bind(expr).and_then(|()| escapes::bind(expr)))
     }
 }
