@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import tidegate as tg
-from tidegate import col, lit
+from tidegate import _nodes, col, lit
 
 NAN = float("nan")
 FRAME = pl.DataFrame(
@@ -219,3 +219,12 @@ def test_members_mean_what_they_mean_in_polars(frame, name):
     ours, theirs = frame.select(SAME[name](tg)).to_polars(), FRAME.select(SAME[name](pl))
     assert ours.columns == theirs.columns
     assert cells(ours) == cells(theirs)
+
+
+def test_the_functions_of_many_rows_are_the_engines(con):
+    def names(kind):
+        rows = con.sql("SELECT DISTINCT routine_name FROM information_schema.routines WHERE function_type = $1", [kind])
+        return {name for (name,) in rows.fetchall()}
+
+    assert names("AGGREGATE") == _nodes.AGGREGATES
+    assert names("WINDOW") - _nodes.AGGREGATES == _nodes.WINDOWS

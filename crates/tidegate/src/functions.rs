@@ -7,7 +7,7 @@
 //! [`dates`] dates with a time of day, [`or_null`] the value of a subquery without rows,
 //! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`len`] what `len` counts, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
-//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
+//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`with_arguments`] calls functions of DataFusion's with other arguments. [`forms`] has functions of
 //! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
 //! strips letters, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
 //! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
@@ -58,6 +58,7 @@ pub(crate) mod sql;
 mod strptime;
 pub(crate) mod subscripts;
 pub(crate) mod times;
+mod with_arguments;
 pub(crate) mod zones;
 
 use std::sync::Arc;

@@ -398,6 +398,17 @@ impl Finder<'_> {
             let word = forms::renamed(&word).unwrap_or(&word);
             word == function || names::canonical(state, word).as_deref() == Some(function)
         });
+        // The planner writes comparisons with the elements of a list as calls.
+        let quantified = ["ANY (", "ALL ("]
+            .into_iter()
+            .find_map(|words| self.words.find(words, None));
+        if let (None, Some((first, last))) = (index, quantified) {
+            return Found {
+                message: Some("ANY and ALL take a list or a subquery".to_string()),
+                place: self.words.place(first, last),
+                help: Some("x = ANY([1, 2]), or x = ANY (SELECT y FROM t)".to_string()),
+            };
+        }
         let example = names::example(state, function);
         let help = match (wanted, example) {
             (Some(wanted), Some(example)) => Some(format!("it takes {wanted}: {example}")),

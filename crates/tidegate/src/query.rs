@@ -40,6 +40,7 @@ use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SessionConfig;
 use datafusion_datasource::sink::DataSinkExec;
 
+use crate::accounted::changes::refuse_lost_conditions;
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
 use crate::mapping::{is_mapping, planner};
@@ -126,6 +127,7 @@ pub(crate) async fn physical(
     logical: &LogicalPlan,
     session: &dyn Session,
 ) -> Result<(Arc<dyn ExecutionPlan>, Option<SecondTry>)> {
+    refuse_lost_conditions(logical)?;
     if let Some(state) = session.as_any().downcast_ref::<SessionState>()
         && let Some(plan) = over_executors(logical, state).await?
     {

@@ -9,6 +9,7 @@
 //! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined, [`dependent_subqueries`] joins those that
 //! compare with more than `=`.
 //! [`value_lists`] keeps lists of IN apart that the optimizer would join as if there were no NULL.
+//! [`calls`] has calls and casts of other meaning. [`recursion`] refuses recursive queries that read themselves in a value.
 //! [`date_frames`] has RANGE over dates know of hours. [`empty_subqueries`] has those without a row be NULL.
 //! [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
 //! [`distinct_pairs`] refuses DISTINCT that would not be obeyed.
@@ -16,6 +17,7 @@
 //! [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
 
 pub(crate) mod bounded_values;
+mod calls;
 mod date_frames;
 mod dependent_subqueries;
 mod distinct_arguments;
@@ -47,6 +49,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use crate::accounted::changes::change_named_rows;
 use crate::node_rule::{NodeRule, PlanRule};
 use bounded_values::bound_values;
+use calls::rewrite_calls;
 use date_frames::range_over_dates;
 use dependent_subqueries::join_dependent_subqueries;
 use distinct_arguments::SplitDistinctArguments;
@@ -78,6 +81,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         // Before the others: what they put above a scan hides its rows.
         .with_analyzer_rule(Arc::new(PlanRule("change_named_rows", change_named_rows)))
+        .with_analyzer_rule(Arc::new(PlanRule("rewrite_calls", rewrite_calls)))
         .with_analyzer_rule(Arc::new(PlanRule("null_of_no_row", null_of_no_row)))
         .with_analyzer_rule(Arc::new(PlanRule("unnest_beside_rows", unnest_beside_rows)))
         .with_analyzer_rule(Arc::new(PlanRule("bound_values", bound_values)))

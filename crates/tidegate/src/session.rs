@@ -5,7 +5,6 @@ mod asof;
 mod bounds;
 mod builder;
 mod by_name;
-mod by_types;
 mod cache;
 mod changed_rows;
 mod client;

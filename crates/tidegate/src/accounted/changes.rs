@@ -54,6 +54,39 @@ pub(crate) fn change_named_rows(plan: LogicalPlan, _: &ConfigOptions) -> Result<
     changed.data()
 }
 
+/// Refuses a DELETE or an UPDATE whose condition its table would not be told.
+///
+/// A table that is not in memory changes rows by itself, and is handed the filters of the optimized plan. A condition that
+/// is no filter there, for it is a constant or has a subquery, would be left out.
+///
+/// # Errors
+/// [`ErrorKind::NotSupported`] names the table.
+pub(crate) fn refuse_lost_conditions(plan: &LogicalPlan) -> Result<()> {
+    let LogicalPlan::Dml(dml) = plan else {
+        return Ok(());
+    };
+    if !matches!(dml.op, WriteOp::Delete | WriteOp::Update) {
+        return Ok(());
+    }
+    let is_lost = dml.input.exists(|node| {
+        Ok(!matches!(
+            node,
+            LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::SubqueryAlias(_)
+                | LogicalPlan::TableScan(_)
+        ))
+    })?;
+    if !is_lost {
+        return Ok(());
+    }
+    let message = format!(
+        "rows of {} are changed by conditions of its own columns alone, and not by constants or subqueries",
+        dml.table_name
+    );
+    Err(Error::new(ErrorKind::NotSupported, message).into())
+}
+
 /// Makes the statement whose input are the numbers of rows and their new values; `None` for other statements and
 /// tables.
 fn naming_rows(dml: &DmlStatement) -> Result<Option<DmlStatement>> {

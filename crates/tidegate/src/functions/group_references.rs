@@ -4,58 +4,32 @@
 //! DataFusion's function expands `$name` as well, and reads all digits behind a backslash as one number. It is handed
 //! replacements in which everything else is escaped.
 
-use std::sync::Arc;
-
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 
-const NAME: &str = "regexp_replace";
+use super::with_arguments;
 
 /// Returns the function, made of the one that is registered.
 ///
 /// # Errors
 /// Those of a registry that has not the functions of DataFusion.
 pub(super) fn function(registry: &dyn FunctionRegistry) -> Result<ScalarUDF> {
-    Ok(GroupReferences(registry.udf(NAME)?).into())
+    with_arguments::function(registry, "regexp_replace", write_replacement)
 }
 
-/// Replaces what a pattern matches. NULL if an argument is NULL.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct GroupReferences(Arc<ScalarUDF>);
-
-impl ScalarUDFImpl for GroupReferences {
-    fn name(&self) -> &str {
-        NAME
+fn write_replacement(args: &mut [ColumnarValue]) -> Result<()> {
+    if let Some(replacement) = args.get_mut(2) {
+        *replacement = match &*replacement {
+            ColumnarValue::Scalar(text) => of_one(text)?.into(),
+            ColumnarValue::Array(texts) => ColumnarValue::Array(of_each(texts)?),
+        };
     }
-
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.0.return_type(given)
-    }
-
-    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if let Some(replacement) = args.args.get_mut(2) {
-            *replacement = match &*replacement {
-                ColumnarValue::Scalar(text) => of_one(text)?.into(),
-                ColumnarValue::Array(texts) => ColumnarValue::Array(of_each(texts)?),
-            };
-        }
-        self.0.inner().invoke_with_args(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.0.documentation()
-    }
+    Ok(())
 }
 
 fn of_one(text: &ScalarValue) -> Result<ScalarValue> {

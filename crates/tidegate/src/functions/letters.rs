@@ -10,10 +10,9 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 
+use super::with_arguments;
 use crate::error::{Error, ErrorKind};
 
 /// The letters and what they stand for, the longer ones first. `HH` and `mm` depend on the rest of the format.
@@ -157,55 +156,31 @@ fn unknown(rest: &str) -> Read {
     Read::Unknown(letters.collect())
 }
 
-/// Returns `to_char`, made of the one that is registered.
+/// Returns `to_char`, made of the one that is registered: its format may be of letters, of which those that stand for
+/// nothing are an error.
 ///
 /// # Errors
 /// Those of a registry that has not the functions of DataFusion.
 pub(super) fn function(registry: &dyn FunctionRegistry) -> Result<ScalarUDF> {
-    Ok(Lettered(registry.udf("to_char")?).into())
+    with_arguments::function(registry, "to_char", write_in_percent)
 }
 
-/// Writes a time by a format, which may be of letters. NULL if an argument is NULL; letters that stand for nothing are an
-/// error.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Lettered(Arc<ScalarUDF>);
-
-impl ScalarUDFImpl for Lettered {
-    fn name(&self) -> &str {
-        self.0.name()
+fn write_in_percent(args: &mut [ColumnarValue]) -> Result<()> {
+    let [of, format] = args else {
+        return Ok(());
+    };
+    // The formats of durations are words.
+    if matches!(of.data_type(), DataType::Duration(_)) {
+        return Ok(());
     }
-
-    fn aliases(&self) -> &[String] {
-        self.0.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.0.return_type(given)
-    }
-
-    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // The formats of durations are words.
-        if let [of, format] = args.args.as_mut_slice()
-            && !matches!(of.data_type(), DataType::Duration(_))
-        {
-            *format = match &*format {
-                ColumnarValue::Scalar(text) => match text.try_as_str().flatten() {
-                    Some(text) => ScalarValue::Utf8(Some(in_percent(text)?)).into(),
-                    None => ColumnarValue::Scalar(text.clone()),
-                },
-                ColumnarValue::Array(texts) => ColumnarValue::Array(all_in_percent(texts)?),
-            };
-        }
-        self.0.inner().invoke_with_args(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.0.documentation()
-    }
+    *format = match &*format {
+        ColumnarValue::Scalar(text) => match text.try_as_str().flatten() {
+            Some(text) => ScalarValue::Utf8(Some(in_percent(text)?)).into(),
+            None => ColumnarValue::Scalar(text.clone()),
+        },
+        ColumnarValue::Array(texts) => ColumnarValue::Array(all_in_percent(texts)?),
+    };
+    Ok(())
 }
 
 fn all_in_percent(texts: &ArrayRef) -> Result<ArrayRef> {

@@ -15,7 +15,6 @@ use tidegate_device::DiscoveryOptions;
 use tidegate_scheduler::AdmissionLimits;
 
 use super::asof::AsofJoins;
-use super::by_types::by_types;
 use super::current;
 use super::sampled::Samples;
 use super::stdin::Inputs;
@@ -298,7 +297,6 @@ impl SessionBuilder {
             .build_arc()?;
         let of_columns = PlanRule("timestamps_of_columns", timestamps_of_columns);
         let without_seconds = PlanRule("timestamps_without_seconds", timestamps_without_seconds);
-        let by_types = PlanRule("by_types", by_types);
         let builder = SessionStateBuilder::new()
             .with_config(self.config()?.with_extension(Arc::clone(stores.failures())))
             .with_runtime_env(environment)
@@ -306,7 +304,6 @@ impl SessionBuilder {
             .with_type_planner(Arc::new(SqlTypes))
             .with_analyzer_rule(Arc::new(of_columns))
             .with_analyzer_rule(Arc::new(without_seconds))
-            .with_analyzer_rule(Arc::new(by_types))
             .with_default_features();
         let mut builder = add_to(builder, &runtime)
             .with_analyzer_rule(Arc::new(PlanRule("session_zone", in_session_zone)));

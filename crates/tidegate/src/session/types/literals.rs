@@ -88,7 +88,7 @@ pub(in crate::session) fn timestamps_without_seconds(
 }
 
 /// Returns the columns that a node's expressions are of.
-pub(in crate::session) fn schema_below(node: &LogicalPlan) -> DFSchema {
+fn schema_below(node: &LogicalPlan) -> DFSchema {
     match node {
         // Its filters are of the table's columns, not only of those that it hands on.
         LogicalPlan::TableScan(scan) => {

@@ -1,14 +1,15 @@
-//! Calls and casts that mean something else by the types of their arguments, or by a NULL among them.
+//! Calls, casts and patterns that DataFusion computes otherwise than SQL says.
 //!
-//! The epoch of an interval counts years of 365.25 days ([`epochs`](crate::functions::epochs)), and parts of a difference
-//! of timestamps are those of days and a time ([`spans`]). `lead` that leaves NULLs out looks back in the opposite order,
-//! and patterns with a backslash are kept from becoming those of LIKE. `lag` and `lead` by NULL
-//! rows are NULL; DataFusion takes NULL for none. A list, a struct or a map is cast to text with its NULLs named
-//! ([`nested_text`](crate::functions::nested_text)), which Arrow leaves out, or refuses.
+//! - The epoch of an interval counts years of 365.25 days ([`epochs`](crate::functions::epochs)), and the parts of a
+//!   difference of timestamps are those of days and a time ([`spans`]).
+//! - `lag` and `lead` by NULL rows are NULL; DataFusion takes NULL for none. `lead` that leaves NULLs out looks back in
+//!   the opposite order.
+//! - A list, a struct or a map is cast to text with its NULLs named ([`nested_text`]), which Arrow leaves out, or refuses.
+//! - Patterns with a backslash that stands for itself are kept from becoming patterns of LIKE.
 
 use datafusion::arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions_window::lead_lag::lag_udwf;
@@ -17,30 +18,19 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
 
-use super::types::literals::schema_below;
+use super::walk::{any_expression, change_parts};
 use crate::functions::epochs::interval_epoch;
 use crate::functions::{nested_text, spans};
-use crate::rewrite::walk::{any_expression, change_named, holds_any};
 
 /// The window functions that look a number of rows away.
 const SHIFTS: [&str; 2] = ["lag", "lead"];
 
-/// Puts what they mean in the place of such calls and casts; comes after types are coerced.
-pub(super) fn by_types(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-    if !any_expression(&plan, may_change)? {
-        return Ok(plan);
+/// Puts what they mean in the place of such calls, casts and patterns; comes after types are coerced.
+pub(super) fn rewrite_calls(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    match any_expression(&plan, may_change)? {
+        true => change_parts(plan, in_part),
+        false => Ok(plan),
     }
-    let rewritten = plan.transform_up_with_subqueries(|node| {
-        if !holds_any(&node, may_change)? {
-            return Ok(Transformed::no(node));
-        }
-        let schema = schema_below(&node);
-        let changed = change_named(node, |expr| {
-            expr.transform_up(|part| in_part(part, &schema))
-        })?;
-        changed.map_data(LogicalPlan::recompute_schema)
-    });
-    rewritten.data()
 }
 
 /// Tells, without looking for types, whether an expression may be such.

@@ -1,0 +1,75 @@
+//! A function of DataFusion's that is called with its arguments written otherwise.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+
+/// Writes the arguments of a call as the function reads them.
+pub(super) type Change = fn(&mut [ColumnarValue]) -> Result<()>;
+
+/// Returns the function that is registered by a name, with other arguments.
+///
+/// # Errors
+/// Those of a registry that has no such function.
+pub(super) fn function(
+    registry: &dyn FunctionRegistry,
+    name: &str,
+    change: Change,
+) -> Result<ScalarUDF> {
+    let of = registry.udf(name)?;
+    Ok(WithArguments { of, change }.into())
+}
+
+#[derive(Debug)]
+struct WithArguments {
+    of: Arc<ScalarUDF>,
+    change: Change,
+}
+
+// What is done to arguments is told by the function.
+impl PartialEq for WithArguments {
+    fn eq(&self, other: &Self) -> bool {
+        self.of == other.of
+    }
+}
+
+impl Eq for WithArguments {}
+
+impl Hash for WithArguments {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.of.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for WithArguments {
+    fn name(&self) -> &str {
+        self.of.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.of.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.of.signature()
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        self.of.return_type(given)
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        (self.change)(&mut args.args)?;
+        self.of.inner().invoke_with_args(args)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.of.documentation()
+    }
+}
