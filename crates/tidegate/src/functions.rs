@@ -78,18 +78,23 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         accents::function(),
         ages::function(),
         bars::function(),
+        bits::function(),
         clock::function(),
         group_references::function(&*registry)?,
         hashes::function(),
         letters::function(&*registry)?,
         nested_text::function(),
         settings::function(),
+        similar_to::function(),
+        spans::function(),
     ];
     let several = digits::functions().into_iter();
     let several = several.chain(likeness::functions());
     let several = several.chain(special::functions());
     let several = several.chain(epochs::functions());
-    let several = several.chain([spans::function()]);
+    let several = several.chain(formatted::functions());
+    let several = several.chain(multiples::functions());
+    let several = several.chain(regexes::functions());
     for function in single.into_iter().chain(several) {
         registry.register_udf(Arc::new(function))?;
     }

@@ -80,7 +80,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerE
 use crate::error::{Error, ErrorKind, SqlPlace};
 use walk::Walk;
 
-pub(crate) use calls::call;
+pub(crate) use calls::{call, string};
 pub use highlight::{HighlightKind, HighlightSpan, KEYWORDS, highlight};
 pub(crate) use hints::Hint;
 pub(crate) use order_all::{order_by_places, place_all, unplaced_all};

@@ -1,20 +1,18 @@
 //! Kernels that are compiled beside the work that waits for them: it begins once, and does nothing twice.
 
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use arrow_schema::DataType::{Int32, Int64, Utf8};
 use tidegate_kernels::Sample;
 use tidegate_kernels::engine::Machine;
 use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::ProgramOptions;
+use tidegate_kernels::program::StoreLimits;
 use tidegate_pipeline::{CompareOp, Pipeline, Sort, SortKey, Step};
 
-use crate::cells::{Cell, rows_of};
+use crate::cells::sorted_rows;
 use crate::data::{Shape, batch, column, random};
 use crate::plan::{Plan, compare, count, max, sum};
 use crate::reference::interpret;
-use crate::shim::{Buffer, Calls, ShimMachine, now};
+use crate::shim::{Buffer, Calls, ShimMachine, now, options};
 
 /// All that can be is done on the device.
 const LIMITS: FinishLimits = FinishLimits {
@@ -48,19 +46,9 @@ fn regrouped(input: &RecordBatch, times: usize) -> Plan {
     plan
 }
 
-fn sorted(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
-    let mut rows = rows_of(batches);
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    rows
-}
-
 fn execution(machine: &ShimMachine, pipeline: &Pipeline) -> Execution<Buffer> {
-    let options = ProgramOptions {
-        threads: 64,
-        ..ProgramOptions::default()
-    };
-    let pipeline = Arc::new(pipeline.clone());
-    Execution::new(Machine::budget(machine), pipeline, &options).unwrap()
+    let options = options(StoreLimits::default());
+    machine.execution(pipeline, &options).unwrap()
 }
 
 /// Folds and ends; what waits for kernels asks the same of the machine as what has them all.
@@ -68,7 +56,7 @@ fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
     let batches = std::slice::from_ref(input);
     // The same rows come twice.
     let expected = interpret(pipeline, &[input.clone(), input.clone()]).unwrap();
-    let expected = sorted(&expected);
+    let expected = sorted_rows(&expected);
     assert!(!expected.is_empty());
     let machine = ShimMachine::new(3, 1 << 30).compiling_beside();
     let mut execution = execution(&machine, pipeline);
@@ -83,7 +71,7 @@ fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
     let leaving = leaving.unwrap();
     assert!(num_waits > 1, "{name}");
     assert_eq!(leaving.host_reason(), None, "{name}");
-    let found = sorted(&leaving.into_batches().unwrap());
+    let found = sorted_rows(&leaving.into_batches().unwrap());
     assert!(machine.num_sources() > 2, "{name}");
     assert_eq!(Machine::budget(&machine).used(), 0, "{name}");
     assert_eq!(found, expected, "{name}");
@@ -137,7 +125,7 @@ fn what_was_compiled_for_rows_is_what_folding_them_needs() {
     let plan = Plan::over(&input);
     let calls = vec![count(), max(plan.col(2)), sum(plan.col(1))];
     let pipeline = plan.clone().group(vec![plan.col(0)], calls).build();
-    let expected = sorted(&interpret(&pipeline, &batches).unwrap());
+    let expected = sorted_rows(&interpret(&pipeline, &batches).unwrap());
     let machine = ShimMachine::new(4, 1 << 30).compiling_beside();
     let mut ahead = execution(&machine, &pipeline);
     let sample = Sample::Loaded(batches.clone());
@@ -149,6 +137,6 @@ fn what_was_compiled_for_rows_is_what_folding_them_needs() {
     let mut execution = execution(&machine, &pipeline);
     now(execution.fold(&machine, &batches)).unwrap();
     let leaving = now(execution.finish(&machine, &LIMITS));
-    let found = sorted(&leaving.unwrap().into_batches().unwrap());
+    let found = sorted_rows(&leaving.unwrap().into_batches().unwrap());
     assert_eq!(found, expected);
 }

@@ -42,6 +42,17 @@ pub(crate) fn rows_of(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
     rows
 }
 
+/// Puts rows into an order that is theirs, whichever came first.
+pub(crate) fn sorted(mut rows: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
+    rows.sort_by_cached_key(|row| format!("{row:?}"));
+    rows
+}
+
+/// Returns the rows of batches in that order.
+pub(crate) fn sorted_rows(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
+    sorted(rows_of(batches))
+}
+
 fn cells_of(array: &ArrayRef) -> Vec<Cell> {
     let nulls = array.logical_nulls();
     let there = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));

@@ -9,7 +9,7 @@ use rand::Rng;
 use tidegate_kernels::program::{STATE_ROWS_MAX, StoreLimits};
 use tidegate_pipeline::{AggregateCall, AggregateFunction, CompareOp, Expr, Pipeline};
 
-use crate::cells::{Cell, rows_of};
+use crate::cells::{Cell, sorted_rows};
 use crate::check::{Case, each_store};
 use crate::data::{batch, cut, integers, random, strings_as};
 use crate::parts::{leaving, on_device};
@@ -91,12 +91,6 @@ fn pipeline(input: &RecordBatch, keyed: bool, partial: bool) -> Pipeline {
     }
 }
 
-fn sorted(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
-    let mut rows = rows_of(batches);
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    rows
-}
-
 /// Runs a pipeline with tables of at most so many rows, a fold for each batch.
 fn run(
     pipeline: &Pipeline,
@@ -105,11 +99,11 @@ fn run(
     state_rows: u64,
 ) -> Vec<Vec<Cell>> {
     // The device is asked to finish the groups, and leaves these to the host.
-    sorted(&leaving(pipeline, folds, limits, &on_device(), state_rows))
+    sorted_rows(&leaving(pipeline, folds, limits, &on_device(), state_rows))
 }
 
 fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
-    let expected = sorted(&interpret(pipeline, std::slice::from_ref(input)).unwrap());
+    let expected = sorted_rows(&interpret(pipeline, std::slice::from_ref(input)).unwrap());
     for (store, limits) in each_store() {
         for (sizes, state_rows) in [(vec![300, 1, 200], STATE_ROWS_MAX), (vec![240], 250)] {
             let folds = cut(input, &sizes);
@@ -124,7 +118,7 @@ fn of_every_layout() {
     for data_type in layouts() {
         let input = input(&data_type, 9);
         let pipeline = pipeline(&input, true, false);
-        let expected = sorted(&interpret(&pipeline, std::slice::from_ref(&input)).unwrap());
+        let expected = sorted_rows(&interpret(&pipeline, std::slice::from_ref(&input)).unwrap());
         let rows = run(&pipeline, &[input], each_store()[0].1, STATE_ROWS_MAX);
         assert_eq!(expected, rows, "{data_type}");
     }
@@ -153,7 +147,7 @@ fn merged(states: &[RecordBatch]) -> Vec<Vec<Cell>> {
     ];
     let keys = vec![plan.col(0)];
     let merge = plan.group(keys, calls).build();
-    sorted(&interpret(&merge, states).unwrap())
+    sorted_rows(&interpret(&merge, states).unwrap())
 }
 
 #[test]
@@ -183,7 +177,8 @@ fn no_string_and_no_row() {
     for keyed in [false, true] {
         let pipeline = pipeline(&nulls, keyed, false);
         for input in [nulls.clone(), nulls.slice(0, 1), nulls.slice(0, 0)] {
-            let expected = sorted(&interpret(&pipeline, std::slice::from_ref(&input)).unwrap());
+            let expected =
+                sorted_rows(&interpret(&pipeline, std::slice::from_ref(&input)).unwrap());
             let rows = run(&pipeline, &[input], each_store()[0].1, STATE_ROWS_MAX);
             assert_eq!(expected, rows, "keyed {keyed}");
         }

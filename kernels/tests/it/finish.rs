@@ -3,22 +3,20 @@
 //! A whole pipeline runs as an execution does on a GPU, with groups in each kind of store, and gives
 //! the interpreter's rows. Float sums are of whole numbers, which no order rounds.
 
-use std::sync::Arc;
-
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use tidegate_device::DeviceError;
 use tidegate_kernels::RunError;
-use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::{ProgramOptions, StoreLimits};
+use tidegate_kernels::execution::FinishLimits;
+use tidegate_kernels::program::StoreLimits;
 use tidegate_pipeline::{CompareOp, Expr, Pipeline, Sort, SortKey, Step};
 
-use crate::cells::{Cell, rows_of};
+use crate::cells::{Cell, rows_of, sorted};
 use crate::check::each_store;
 use crate::data::{Shape, batch, column, cut, floats_as, integers, random, strings_as};
 use crate::plan::{Plan, avg, cast, compare, count, count_of, filtered, max, min, multiply, sum};
 use crate::reference::interpret;
-use crate::shim::{ShimMachine, now};
+use crate::shim::{ShimMachine, now, options};
 
 use DataType::{
     Boolean, Date32, Decimal32, Decimal64, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64,
@@ -50,13 +48,7 @@ fn run(
     stores: StoreLimits,
     limits: &FinishLimits,
 ) -> Result<Run, RunError> {
-    let options = ProgramOptions {
-        threads: 64,
-        limits: stores,
-        ..ProgramOptions::default()
-    };
-    let budget = tidegate_kernels::engine::Machine::budget(machine);
-    let mut execution = Execution::new(budget, Arc::new(pipeline.clone()), &options)?;
+    let mut execution = machine.execution(pipeline, &options(stores))?;
     now(execution.fold(machine, batches))?;
     let leaving = now(execution.finish(machine, limits))?;
     let host_reason = leaving.host_reason().map(str::to_owned);
@@ -66,11 +58,6 @@ fn run(
         host_reason,
         kernels: machine.asked.borrow().concat(),
     })
-}
-
-fn sorted(mut rows: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    rows
 }
 
 /// Holds a pipeline against the interpreter: its rows, in order if it ends with an ordering.

@@ -8,21 +8,21 @@ use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use tidegate_kernels::GeneratedRun;
-use tidegate_kernels::execution::{Execution, FinishLimits};
+use tidegate_kernels::execution::FinishLimits;
 use tidegate_kernels::generated::column_of;
 use tidegate_kernels::groups::{Groups, fill_float_scales, output_schema};
 use tidegate_kernels::program::{
-    DeviceProgram, Generated, GeneratedColumn, ProgramOptions, Sink, SlotFacts, first_aggregate,
-    generate, roots_kernel, values_kernel,
+    DeviceProgram, Generated, GeneratedColumn, ProgramOptions, Sink, SlotFacts, StoreLimits,
+    first_aggregate, generate, roots_kernel, values_kernel,
 };
 use tidegate_kernels::random::{Array, Part, Span, Values};
 use tidegate_kernels::table::GroupTable;
 use tidegate_pipeline::{CompareOp, Interpreter, Pipeline};
 
-use crate::cells::{Cell, compare_groups, rows_of};
+use crate::cells::{compare_groups, rows_of, sorted_rows};
 use crate::plan::{Plan, add, cast, compare, count, max, min, sum};
 use crate::reference::interpret;
-use crate::shim::{Kernels, ShimEngine, ShimMachine, now};
+use crate::shim::{Kernels, ShimEngine, ShimMachine, now, options};
 
 const NORMAL: Values = Values::Normal {
     location: 10.0,
@@ -320,17 +320,12 @@ fn an_execution_folds_arrays_and_rows() {
     let parts =
         [(0, 20), (20, 20), (40, 20)].map(|(start, count)| part(&[(start, 1, count), (0, 1, 130)]));
     let batches: Vec<RecordBatch> = parts.iter().map(|part| rows(&plane, part)).collect();
-    let expected = sorted(rows_of(&interpret(&pipeline, &batches).unwrap()));
+    let expected = sorted_rows(&interpret(&pipeline, &batches).unwrap());
     for with_rows in [false, true] {
         for groups_min in [0, 1 << 40] {
             let machine = ShimMachine::new(3, 1 << 30);
-            let budget = tidegate_kernels::engine::Machine::budget(&machine);
-            let options = ProgramOptions {
-                threads: 64,
-                ..ProgramOptions::default()
-            };
-            let pipeline = Arc::new(pipeline.clone());
-            let mut execution = Execution::new(budget, pipeline, &options).unwrap();
+            let options = options(StoreLimits::default());
+            let mut execution = machine.execution(&pipeline, &options).unwrap();
             let generated = |parts: &[Part]| GeneratedRun {
                 source: Arc::clone(&source),
                 parts: parts.to_vec(),
@@ -348,15 +343,10 @@ fn an_execution_folds_arrays_and_rows() {
                 ..FinishLimits::default()
             };
             let leaving = now(execution.finish(&machine, &limits)).unwrap();
-            let found = sorted(rows_of(&leaving.into_batches().unwrap()));
+            let found = sorted_rows(&leaving.into_batches().unwrap());
             assert_eq!(found, expected, "with rows: {with_rows}");
         }
     }
-}
-
-fn sorted(mut rows: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    rows
 }
 
 #[test]

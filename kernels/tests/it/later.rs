@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::DataType::Int64;
-use tidegate_kernels::engine::Machine;
-use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::{ProgramOptions, RadixLimits, StoreLimits};
+use tidegate_kernels::execution::FinishLimits;
+use tidegate_kernels::program::{RadixLimits, StoreLimits};
 use tidegate_pipeline::ArithmeticOp::Divide;
 use tidegate_pipeline::{Expr, Pipeline};
 
-use crate::cells::{Cell, rows_of};
+use crate::cells::sorted_rows;
 use crate::data::batch;
 use crate::plan::{Plan, count, sum};
 use crate::reference::interpret;
-use crate::shim::{Buffer, ShimMachine, now};
+use crate::shim::{ShimMachine, now, options};
 
 /// So many keys, and divisors on both sides of 0, of which one row has `divisor`.
 fn rows(num_keys: i64, divisor: i64) -> RecordBatch {
@@ -37,26 +36,6 @@ fn pipeline(input: &RecordBatch) -> Pipeline {
     let (key, divisor) = (plan.col(0), plan.col(1));
     let quotient = Expr::arithmetic(Divide, plan.col(0), divisor, Int64).unwrap();
     plan.group(vec![key], vec![count(), sum(quotient)]).build()
-}
-
-fn execution(machine: &ShimMachine, pipeline: &Pipeline, limits: StoreLimits) -> Execution<Buffer> {
-    let options = ProgramOptions {
-        threads: 64,
-        limits,
-        ..ProgramOptions::default()
-    };
-    Execution::new(
-        Machine::budget(machine),
-        Arc::new(pipeline.clone()),
-        &options,
-    )
-    .unwrap()
-}
-
-fn sorted(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
-    let mut rows = rows_of(batches);
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    rows
 }
 
 #[test]
@@ -84,9 +63,9 @@ fn folds_after_the_first_are_not_waited_for_unless_their_table_may_grow() {
     ] {
         let input = rows(num_keys, 5);
         let pipeline = pipeline(&input);
-        let expected = sorted(&interpret(&pipeline, &vec![input.clone(); 3]).unwrap());
+        let expected = sorted_rows(&interpret(&pipeline, &vec![input.clone(); 3]).unwrap());
         let machine = ShimMachine::new(3, 1 << 30).telling_later();
-        let mut execution = execution(&machine, &pipeline, limits);
+        let mut execution = machine.execution(&pipeline, &options(limits)).unwrap();
         let mut reads = Vec::new();
         for _ in 0..3 {
             let before = machine.calls.get().reads;
@@ -104,7 +83,7 @@ fn folds_after_the_first_are_not_waited_for_unless_their_table_may_grow() {
             false => assert!(reads[1] > 0 && told.is_empty(), "{reads:?}"),
         }
         let leaving = now(execution.finish(&machine, &FinishLimits::default())).unwrap();
-        assert_eq!(sorted(&leaving.into_batches().unwrap()), expected);
+        assert_eq!(sorted_rows(&leaving.into_batches().unwrap()), expected);
     }
 }
 
@@ -113,7 +92,8 @@ fn a_fold_whose_rows_raise_says_so_for_itself_alone() {
     let (good, bad) = (rows(100, 5), rows(100, 0));
     let pipeline = pipeline(&good);
     let machine = ShimMachine::new(3, 1 << 30).telling_later();
-    let mut execution = execution(&machine, &pipeline, StoreLimits::default());
+    let options = options(StoreLimits::default());
+    let mut execution = machine.execution(&pipeline, &options).unwrap();
     // Nothing is learnt of the values after the first.
     for rows in [&good, &good, &bad, &good, &bad] {
         now(execution.fold(&machine, std::slice::from_ref(rows))).unwrap();

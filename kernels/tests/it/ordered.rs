@@ -1,23 +1,20 @@
 //! Float sums with the same bits on every run: whatever the order of rows, folds and blocks, the number
 //! of blocks, and where the groups are.
 
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use rand::Rng;
 use rand::seq::SliceRandom;
 use tidegate_kernels::RunError;
-use tidegate_kernels::engine::Machine;
-use tidegate_kernels::execution::{Execution, FinishLimits};
+use tidegate_kernels::execution::FinishLimits;
 use tidegate_kernels::program::{ProgramOptions, STATE_ROWS_MAX, StoreLimits};
 use tidegate_pipeline::{AggregateFunction, Pipeline};
 
-use crate::cells::{Cell, rows_of};
+use crate::cells::{Cell, rows_of, sorted_rows};
 use crate::check::each_store;
 use crate::data::{batch, cut, floats_as, integers, random};
 use crate::plan::{Plan, avg, count, multiply, sum, variance};
-use crate::shim::{ShimMachine, now};
+use crate::shim::{ShimMachine, now, options};
 
 use DataType::{Float64, Int64};
 
@@ -74,21 +71,13 @@ fn run_within(
 ) -> Result<Vec<Vec<Cell>>, RunError> {
     let machine = ShimMachine::new(seed, 1 << 30);
     let options = ProgramOptions {
-        threads: 64,
-        limits,
         fixed_floats: true,
         state_rows,
-        ..ProgramOptions::default()
+        ..options(limits)
     };
-    let budget = machine.budget();
-    let mut execution = Execution::new(budget, Arc::new(pipeline.clone()), &options)?;
-    for batches in folds {
-        now(execution.fold(&machine, batches))?;
-    }
-    let leaving = now(execution.finish(&machine, &FinishLimits::default()))?;
-    let mut rows = rows_of(&leaving.into_batches()?);
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    Ok(rows)
+    let folds = folds.iter().map(Vec::as_slice);
+    let left = machine.run(pipeline, &options, folds, &FinishLimits::default())?;
+    Ok(sorted_rows(&left))
 }
 
 fn run(
@@ -149,10 +138,10 @@ fn tables_that_are_full_are_added_up_exactly() {
 fn more_rows_at_once_than_a_state_counts_are_refused() {
     let input = input();
     let plan = Plan::over(&input);
-    let pipeline = Arc::new(plan.group(vec![], vec![count()]).build());
+    let pipeline = plan.group(vec![], vec![count()]).build();
     let machine = ShimMachine::new(1, 1 << 30);
     let options = ProgramOptions::default();
-    let mut execution = Execution::new(machine.budget(), pipeline, &options).unwrap();
+    let mut execution = machine.execution(&pipeline, &options).unwrap();
     let rows = STATE_ROWS_MAX + 1;
     let error = now(execution.fold_resident(&machine, rows, &[])).unwrap_err();
     assert!(error.to_string().contains("rows at once"), "{error}");

@@ -1,22 +1,19 @@
 //! Partial states of several tables: each table's groups leave as they are, and merging them gives what
 //! one table gives.
 
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use rand::Rng;
-use tidegate_kernels::engine::Machine;
-use tidegate_kernels::execution::{Execution, FinishLimits};
+use tidegate_kernels::execution::FinishLimits;
 use tidegate_kernels::program::{ProgramOptions, StoreLimits};
 use tidegate_pipeline::Pipeline;
 
-use crate::cells::{Cell, rows_of};
+use crate::cells::{Cell, rows_of, sorted_rows};
 use crate::check::each_store;
 use crate::data::{batch, cut, integers, random};
 use crate::plan::{Plan, count, sum};
 use crate::reference::interpret;
-use crate::shim::{ShimMachine, now};
+use crate::shim::{ShimMachine, options};
 
 const ROWS: i128 = 900;
 const KEYS: i128 = 40;
@@ -54,18 +51,11 @@ pub(crate) fn leaving(
 ) -> Vec<RecordBatch> {
     let machine = ShimMachine::new(5, 1 << 30);
     let options = ProgramOptions {
-        threads: 64,
-        limits,
         state_rows,
-        ..ProgramOptions::default()
+        ..options(limits)
     };
-    let pipeline = Arc::new(pipeline.clone());
-    let mut execution = Execution::new(machine.budget(), pipeline, &options).unwrap();
-    for fold in folds {
-        now(execution.fold(&machine, std::slice::from_ref(fold))).unwrap();
-    }
-    let leaving = now(execution.finish(&machine, finish)).unwrap();
-    leaving.into_batches().unwrap()
+    let left = machine.run(pipeline, &options, folds.chunks(1), finish);
+    left.unwrap()
 }
 
 /// Merges states by their key, as a final aggregate does.
@@ -74,9 +64,7 @@ fn merged(states: &[RecordBatch]) -> Vec<Vec<Cell>> {
     let calls = vec![sum(plan.col(1)), sum(plan.col(2))];
     let keys = vec![plan.col(0)];
     let merge = plan.group(keys, calls).build();
-    let mut rows = rows_of(&interpret(&merge, states).unwrap());
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    rows
+    sorted_rows(&interpret(&merge, states).unwrap())
 }
 
 /// Has the device finish the groups, however few they are.

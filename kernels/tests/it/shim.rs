@@ -21,12 +21,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use arrow_array::RecordBatch;
 use futures::FutureExt;
 use libloading::Library;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
+use tidegate_kernels::RunError;
 use tidegate_kernels::engine::{Engine, Machine};
-use tidegate_kernels::execution::Programs;
-use tidegate_kernels::program::DeviceProgram;
+use tidegate_kernels::execution::{Execution, FinishLimits, Programs};
+use tidegate_kernels::program::{DeviceProgram, ProgramOptions, StoreLimits};
+use tidegate_pipeline::Pipeline;
 
 const SHIM_HEADER: &str = include_str!("../../shim/shim.hpp");
 const SHIM_SOURCE: &str = include_str!("../../shim/shim.cpp");
@@ -137,6 +140,15 @@ pub(crate) fn keep(source: &str, name: &str) -> PathBuf {
     path
 }
 
+/// Returns the options of programs here, whose blocks are small, so that few rows fill several.
+pub(crate) fn options(limits: StoreLimits) -> ProgramOptions {
+    ProgramOptions {
+        threads: 64,
+        limits,
+        ..ProgramOptions::default()
+    }
+}
+
 /// Returns what work gives that waits for nothing.
 pub(crate) fn now<T>(work: impl Future<Output = T>) -> T {
     work.now_or_never().unwrap()
@@ -236,6 +248,30 @@ impl ShimMachine {
             beside: None,
             told: None,
         }
+    }
+
+    /// Begins an execution of a pipeline.
+    pub(crate) fn execution(
+        &self,
+        pipeline: &Pipeline,
+        options: &ProgramOptions,
+    ) -> Result<Execution<Buffer>, RunError> {
+        Execution::new(&self.budget, Arc::new(pipeline.clone()), options)
+    }
+
+    /// Runs a pipeline over so many folds, each of some batches, and returns what leaves it.
+    pub(crate) fn run<'a>(
+        &self,
+        pipeline: &Pipeline,
+        options: &ProgramOptions,
+        folds: impl IntoIterator<Item = &'a [RecordBatch]>,
+        finish: &FinishLimits,
+    ) -> Result<Vec<RecordBatch>, RunError> {
+        let mut execution = self.execution(pipeline, options)?;
+        for batches in folds {
+            now(execution.fold(self, batches))?;
+        }
+        now(execution.finish(self, finish))?.into_batches()
     }
 
     /// Has folds told of later, as a GPU does.

@@ -1,20 +1,18 @@
 //! What short queries ask of a device beside their kernel, counted: a few groups over rows that are
 //! there, folded and finished as a prepared statement does.
 
-use std::sync::Arc;
-
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use tidegate_kernels::engine::Machine;
-use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::ProgramOptions;
+use tidegate_kernels::execution::FinishLimits;
+use tidegate_kernels::program::StoreLimits;
 use tidegate_pipeline::{ArithmeticOp, CompareOp, Expr, Pipeline, Sort, SortKey, Step};
 
 use crate::cells::rows_of;
 use crate::data::{batch, integers};
 use crate::plan::{Plan, arithmetic, avg, compare, count, multiply, sum};
 use crate::reference::interpret;
-use crate::shim::{Calls, ShimMachine, now};
+use crate::shim::{Calls, ShimMachine, now, options};
 use crate::steps::stored;
 
 const MONEY: DataType = DataType::Decimal128(15, 2);
@@ -100,18 +98,13 @@ fn q1(input: &RecordBatch) -> Pipeline {
 fn warm(name: &str, pipeline: Pipeline, input: &RecordBatch) -> Calls {
     let expected = rows_of(&interpret(&pipeline, std::slice::from_ref(input)).unwrap());
     let machine = ShimMachine::new(3, 1 << 30);
-    let options = ProgramOptions {
-        threads: 64,
-        ..ProgramOptions::default()
-    };
+    let options = options(StoreLimits::default());
     let (columns, buffers): (Vec<_>, Vec<_>) = (0..input.num_columns())
         .map(|index| stored(&machine, input, index))
         .unzip();
-    let pipeline = Arc::new(pipeline);
     let run = |folds: usize| {
         machine.calls.take();
-        let budget = Machine::budget(&machine);
-        let mut execution = Execution::new(budget, Arc::clone(&pipeline), &options).unwrap();
+        let mut execution = machine.execution(&pipeline, &options).unwrap();
         for _ in 0..folds {
             let rows = input.num_rows() as u64;
             now(execution.fold_resident(&machine, rows, &columns)).unwrap();

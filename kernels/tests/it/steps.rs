@@ -1,22 +1,20 @@
 //! Group keys that lie in steps, over columns as they are stored: finished on the device as by the
 //! host, and grouped again.
 
-use std::sync::Arc;
-
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use tidegate_kernels::encode::{Narrowing, encode};
 use tidegate_kernels::engine::{Machine, ResidentColumn};
-use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::{ProgramOptions, Slot, SlotFacts, StoreLimits, slot_kind};
+use tidegate_kernels::execution::FinishLimits;
+use tidegate_kernels::program::{Slot, SlotFacts, StoreLimits, slot_kind};
 use tidegate_kernels::strings::Dictionary;
 use tidegate_pipeline::{Expr, Pipeline};
 
-use crate::cells::{Cell, rows_of};
+use crate::cells::sorted_rows;
 use crate::data::{batch, integers};
 use crate::plan::{Plan, count, max, min, sum};
 use crate::reference::interpret;
-use crate::shim::{Buffer, ShimMachine, now};
+use crate::shim::{Buffer, ShimMachine, now, options};
 
 use DataType::{Date32, Int64};
 
@@ -65,14 +63,9 @@ pub(crate) fn stored(
     ((described, column.facts), buffer)
 }
 
-fn sorted(mut rows: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    rows
-}
-
 fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
     let expected = interpret(pipeline, std::slice::from_ref(input)).unwrap();
-    let expected = sorted(rows_of(&expected));
+    let expected = sorted_rows(&expected);
     let default = StoreLimits::default();
     let hash = StoreLimits {
         shared_bytes: 0,
@@ -90,14 +83,7 @@ fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
     for limits in [default, hash] {
         for finish in [on_device, FinishLimits::default()] {
             let machine = ShimMachine::new(3, 1 << 30);
-            let options = ProgramOptions {
-                threads: 64,
-                limits,
-                ..ProgramOptions::default()
-            };
-            let budget = Machine::budget(&machine);
-            let mut execution =
-                Execution::new(budget, Arc::new(pipeline.clone()), &options).unwrap();
+            let mut execution = machine.execution(pipeline, &options(limits)).unwrap();
             let (columns, buffers): (Vec<_>, Vec<_>) = (0..input.num_columns())
                 .map(|index| stored(&machine, input, index))
                 .unzip();
@@ -108,7 +94,7 @@ fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
                 now(execution.fold_resident(&machine, ROWS as u64, &columns)).unwrap();
             }
             let leaving = now(execution.finish(&machine, &finish)).unwrap();
-            let rows = sorted(rows_of(&leaving.into_batches().unwrap()));
+            let rows = sorted_rows(&leaving.into_batches().unwrap());
             drop(buffers);
             assert_eq!(rows, expected, "{name}, {finish:?}");
         }

@@ -1,11 +1,9 @@
 //! Variances and standard deviations, in every store and as states; and against exact integers.
 
-use std::sync::Arc;
-
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::{ProgramOptions, StoreLimits};
+use tidegate_kernels::execution::FinishLimits;
+use tidegate_kernels::program::StoreLimits;
 use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr};
 
 use crate::aggregates::everywhere;
@@ -13,7 +11,7 @@ use crate::cells::{Cell, rows_of};
 use crate::check::{Case, check_all};
 use crate::data::{Shape, batch, column, cut, floats_as, integers, random};
 use crate::plan::{Plan, avg, count, count_of, filtered, of_catalogue, sum, variance};
-use crate::shim::{ShimMachine, now};
+use crate::shim::{ShimMachine, options};
 
 use AggregateFunction::{StddevPop, StddevSamp, VarPop, VarSamp};
 use DataType::{Boolean, Decimal128, Float32, Float64, Int16, Int64, UInt64};
@@ -201,19 +199,13 @@ fn of_one_group(
     let input = batch(columns.collect());
     let plan = Plan::over(&input);
     let calls = calls(&plan);
-    let pipeline = Arc::new(plan.group(vec![], calls).build());
+    let pipeline = plan.group(vec![], calls).build();
     let machine = ShimMachine::new(seed, 1 << 30);
-    let options = ProgramOptions {
-        threads: 64,
-        limits: StoreLimits::default(),
-        ..ProgramOptions::default()
-    };
-    let budget = tidegate_kernels::engine::Machine::budget(&machine);
-    let mut execution = Execution::new(budget, pipeline, &options).unwrap();
+    let options = options(StoreLimits::default());
     let pieces: Vec<RecordBatch> = cut(&input, sizes);
-    now(execution.fold(&machine, &pieces)).unwrap();
-    let leaving = now(execution.finish(&machine, &FinishLimits::default())).unwrap();
-    let rows = rows_of(&leaving.into_batches().unwrap());
+    let folds = [pieces.as_slice()];
+    let left = machine.run(&pipeline, &options, folds, &FinishLimits::default());
+    let rows = rows_of(&left.unwrap());
     rows[0]
         .iter()
         .map(|cell: &Cell| cell.float().unwrap())

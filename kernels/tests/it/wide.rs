@@ -1,23 +1,20 @@
 //! Group keys that need more than 64 bits.
 
-use std::sync::Arc;
-
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use tidegate_kernels::Unsuited;
-use tidegate_kernels::execution::{Execution, FinishLimits};
+use tidegate_kernels::execution::FinishLimits;
 use tidegate_kernels::program::ProgramOptions;
-use tidegate_kernels::{RunError, engine};
+use tidegate_kernels::{RunError, Unsuited};
 use tidegate_pipeline::{AggregateFunction, CompareOp, Pipeline, Sort, SortKey, Step};
 
 use crate::calls::every_call;
-use crate::cells::{Cell, rows_of};
+use crate::cells::sorted_rows;
 use crate::check::{Case, check_all, each_store};
 use crate::data::{SPECIAL_FLOATS, Shape, batch, column, cut, floats_as, integers, random};
 use crate::parts::{leaving, on_device};
 use crate::plan::{Plan, compare, count, filtered, max, min, sum, variance};
 use crate::reference::interpret;
-use crate::shim::{Buffer, ShimMachine, now};
+use crate::shim::{ShimMachine, options};
 
 use DataType::{Decimal128, Float64, Int32, Int64, UInt64, Utf8};
 
@@ -260,24 +257,10 @@ fn run(
     finish: &FinishLimits,
 ) -> Result<Vec<RecordBatch>, RunError> {
     let options = ProgramOptions {
-        threads: 64,
-        limits: each_store()[2].1,
         key_seed,
-        ..ProgramOptions::default()
+        ..options(each_store()[2].1)
     };
-    let budget = engine::Machine::budget(machine);
-    let mut execution: Execution<Buffer> =
-        Execution::new(budget, Arc::new(pipeline.clone()), &options)?;
-    for fold in folds {
-        now(execution.fold(machine, std::slice::from_ref(fold)))?;
-    }
-    now(execution.finish(machine, finish))?.into_batches()
-}
-
-fn in_order(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
-    let mut rows = rows_of(batches);
-    rows.sort_by_cached_key(|row| format!("{row:?}"));
-    rows
+    machine.run(pipeline, &options, folds.chunks(1), finish)
 }
 
 /// How often keys were looked at for having met.
@@ -293,13 +276,13 @@ fn looks(machine: &ShimMachine) -> usize {
 fn that_meet_are_folded_again_under_another_seed() {
     let input = pairs(0..9);
     let pipeline = over_pairs(&input).build();
-    let expected = in_order(&interpret(&pipeline, std::slice::from_ref(&input)).unwrap());
+    let expected = sorted_rows(&interpret(&pipeline, std::slice::from_ref(&input)).unwrap());
     for finish in [on_device(), FinishLimits::default()] {
         let count = |seed| {
             let machine = ShimMachine::new(3, 1 << 30);
             let folds = std::slice::from_ref(&input);
             let found = run(&machine, &pipeline, folds, seed, &finish).unwrap();
-            assert_eq!(in_order(&found), expected, "seed {seed}");
+            assert_eq!(sorted_rows(&found), expected, "seed {seed}");
             looks(&machine)
         };
         assert_eq!(count(0), count(1) + 1);
@@ -327,7 +310,7 @@ fn that_meet_when_it_is_too_late_are_noticed() {
         let machine = ShimMachine::new(3, 1 << 30);
         let found = run(&machine, &pipeline, &folds, 1, &finish).unwrap();
         let expected = interpret(&pipeline, &folds).unwrap();
-        assert_eq!(in_order(&found), in_order(&expected));
+        assert_eq!(sorted_rows(&found), sorted_rows(&expected));
     }
 }
 
@@ -375,10 +358,10 @@ fn of_groups_that_stay_on_the_device() {
     for ((name, plan), input) in plans.into_iter().zip(&over) {
         let pipeline = plan.build();
         let folds = std::slice::from_ref(input);
-        let expected = in_order(&interpret(&pipeline, folds).unwrap());
+        let expected = sorted_rows(&interpret(&pipeline, folds).unwrap());
         let machine = ShimMachine::new(4, 1 << 30);
         let found = run(&machine, &pipeline, folds, 1, &on_device()).unwrap();
-        assert_eq!(in_order(&found), expected, "{name}");
+        assert_eq!(sorted_rows(&found), expected, "{name}");
         let asked = machine.asked.borrow().concat();
         assert!(asked.contains(&"finish"), "{name}: {asked:?}");
     }
@@ -398,7 +381,7 @@ fn of_several_tables() {
             let plan = Plan::over(&states[0]);
             let calls = vec![sum(plan.col(2)), sum(plan.col(3))];
             let merge = plan.clone().group(plan.cols()[..2].to_vec(), calls).build();
-            in_order(&interpret(&merge, states).unwrap())
+            sorted_rows(&interpret(&merge, states).unwrap())
         };
         let expected = interpret(&states, std::slice::from_ref(&input)).unwrap();
         assert_eq!(merged(&parts), merged(&expected));

@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tidegate_device::{Cost, DeviceId, SimulatedDevice, SimulatedSpec};
-use tidegate_kernels::{ColumnDictionary, PipelineDevice, SimulatedPipelineDevice};
+use tidegate_kernels::{PipelineDevice, SimulatedPipelineDevice};
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Expr, Pipeline, Step,
 };
@@ -120,42 +120,22 @@ fn sum(input: &SchemaRef) -> Arc<Pipeline> {
     })
 }
 
-struct Bench {
+/// A run over devices that take everything.
+struct Bench<L = Numbers> {
     spec: RunSpec,
-    loader: Arc<Numbers>,
-    device: Arc<dyn PipelineDevice>,
+    loader: Arc<L>,
 }
 
-impl Bench {
-    /// Makes a device of this specification that holds these morsels.
-    async fn new(device: &str, resident: impl IntoIterator<Item = usize>) -> Self {
-        let spec: SimulatedSpec = device.parse().unwrap();
-        let device = SimulatedDevice::new(DEVICE, spec).unwrap();
-        Self::on(SimulatedPipelineDevice::new(device), resident).await
-    }
-
-    /// Has this device hold these morsels.
-    async fn on(
-        device: SimulatedPipelineDevice,
-        resident: impl IntoIterator<Item = usize>,
+impl<L: MorselLoader + 'static> Bench<L> {
+    fn of(
+        devices: Vec<Arc<dyn PipelineDevice>>,
+        schema: &SchemaRef,
+        loader: Arc<L>,
+        cache: ColumnCache,
     ) -> Self {
-        let device: Arc<dyn PipelineDevice> = Arc::new(device);
-        let mut table = CachedTable::new("t", DEVICE, ["v".to_string()]);
-        for index in resident {
-            let arrays = vec![Numbers::column(index)];
-            let stored = device.store(arrays, ColumnDictionary::new()).await.unwrap();
-            let chunk = CachedChunk {
-                stored: Arc::new(stored),
-                anchor: vec![],
-            };
-            table.insert_morsel(vec![(key(index), chunk)]);
-        }
-        let cache = ColumnCache::default();
-        cache.insert(table);
-        let loader = Numbers::new();
         let spec = RunSpec {
-            pipeline: sum(&loader.schema),
-            devices: vec![Arc::clone(&device)],
+            pipeline: sum(schema),
+            devices,
             queue: Arc::new(MorselQueue::new(ClaimPolicy::DeviceOnly, vec![None])),
             loader: Arc::clone(&loader) as _,
             cache: Arc::new(cache),
@@ -167,21 +147,7 @@ impl Bench {
             device_slots: 2,
             dispatch: Arc::default(),
         };
-        Self {
-            spec,
-            loader,
-            device,
-        }
-    }
-
-    /// Declares what is resident to be all of a scan.
-    fn holding_all_of(self, name: &str) -> Self {
-        let cache = &self.spec.cache;
-        let table = cache.remove("t").pop().and_then(Arc::into_inner);
-        let mut table = table.unwrap();
-        table.holds_all_of(ScanKey::new(ScanRows::Named(name.into()), vec![0]));
-        cache.insert(table);
-        self
+        Self { spec, loader }
     }
 
     fn free_to_choose(mut self) -> Self {
@@ -194,8 +160,75 @@ impl Bench {
     async fn run(&self) -> Tail {
         let run = MixedRun::new(self.spec.clone());
         run.weigh_residency().await.unwrap();
-        let visit = run.enter();
-        visit.leave().await.unwrap().unwrap()
+        run.enter().leave().await.unwrap().unwrap()
+    }
+
+    /// Returns how many morsels each device folded.
+    fn morsels(&self) -> Vec<u64> {
+        let report = self.spec.counters.report(|place| place.to_string());
+        let of_device = |device: &Arc<dyn PipelineDevice>| {
+            let name = Place::Device(device.info().id).to_string();
+            let own = report.iter().find(|report| report.place == name);
+            own.map_or(0, |own| own.morsels)
+        };
+        self.spec.devices.iter().map(of_device).collect()
+    }
+}
+
+impl Bench {
+    /// Makes a device of this specification that holds these morsels.
+    async fn new(device: &str, resident: impl IntoIterator<Item = usize>) -> Self {
+        let device = SimulatedPipelineDevice::new(simulated(0, device));
+        Self::on(device, resident).await
+    }
+
+    /// Has this device hold these morsels.
+    async fn on(
+        device: SimulatedPipelineDevice,
+        resident: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let resident = resident.into_iter().collect();
+        Self::over(vec![(device, resident)]).await
+    }
+
+    /// Has each of these devices hold these morsels.
+    async fn over(devices: Vec<(SimulatedPipelineDevice, Vec<usize>)>) -> Self {
+        let cache = ColumnCache::default();
+        let mut made = Vec::new();
+        for (device, resident) in devices {
+            let device: Arc<dyn PipelineDevice> = Arc::new(device);
+            let id = device.info().id;
+            let mut table = CachedTable::new("t", id, ["v".to_string()]);
+            for index in resident {
+                let dictionary = Arc::clone(table.dictionary(0));
+                let stored = device.store(vec![Numbers::column(index)], dictionary).await;
+                let chunk = CachedChunk {
+                    stored: Arc::new(stored.unwrap()),
+                    anchor: vec![],
+                };
+                table.insert_morsel(vec![(key(index), chunk)]);
+            }
+            cache.insert(table);
+            made.push(device);
+        }
+        let loader = Numbers::new();
+        let schema = Arc::clone(&loader.schema);
+        Self::of(made, &schema, loader, cache)
+    }
+
+    /// Declares what is resident to be all of a scan.
+    fn holding_all_of(self, name: &str) -> Self {
+        let cache = &self.spec.cache;
+        let table = cache.remove("t").pop().and_then(Arc::into_inner);
+        let mut table = table.unwrap();
+        table.holds_all_of(ScanKey::new(ScanRows::Named(name.into()), vec![0]));
+        cache.insert(table);
+        self
+    }
+
+    /// Returns the first device.
+    fn device(&self) -> &Arc<dyn PipelineDevice> {
+        &self.spec.devices[0]
     }
 
     fn loads(&self) -> usize {
@@ -208,6 +241,11 @@ impl Bench {
         let own = report.into_iter().find(|report| report.place == name);
         own.map_or((0, 0, 0), |own| (own.morsels, own.rows, own.bytes))
     }
+}
+
+fn simulated(number: usize, spec: &str) -> SimulatedDevice {
+    let spec: SimulatedSpec = spec.parse().unwrap();
+    SimulatedDevice::new(DeviceId(number as u32), spec).unwrap()
 }
 
 /// Sums the device's partial rows and the morsels that the host must still run.
@@ -388,10 +426,10 @@ async fn a_scan_that_is_wholly_resident_is_kept_from_the_host() {
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_comes_back_when_a_table_goes() {
     let bench = Bench::new("1GB", 0..MORSELS).await;
-    assert_eq!(bench.device.budget().used(), 12 * 80);
+    assert_eq!(bench.device().budget().used(), 12 * 80);
     assert_eq!(bench.spec.cache.remove("t").len(), 1);
     assert!(bench.spec.cache.remove("t").is_empty());
-    assert_eq!(bench.device.budget().used(), 0);
+    assert_eq!(bench.device().budget().used(), 0);
     assert_eq!(total(&bench.run().await), ALL);
     assert_eq!(bench.loads(), 12);
 }

@@ -9,62 +9,44 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_MATH;
 
-/// Returns the function.
+use super::plain::{self, Parts};
+
+/// Returns the function; NULL of NULL.
 pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::from(BitCount {
-        signature: Signature::user_defined(Volatility::Immutable),
-    })
-}
-
-/// Counts bits; NULL of NULL.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct BitCount {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for BitCount {
-    fn name(&self) -> &str {
-        "bit_count"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
+    plain::function(Parts {
+        names: &["bit_count"],
+        section: DOC_SECTION_MATH,
+        description: "Counts the bits of an integer that are set.",
+        syntax: "bit_count(n)",
+        takes: |given| match given {
             [number] if number.is_integer() => Ok(vec![number.clone()]),
             [DataType::Null] => Ok(vec![DataType::Int64]),
             _ => plan_err!("bit_count takes an integer"),
-        }
-    }
+        },
+        returns: |_| DataType::Int64,
+        computes: all_counts,
+    })
+}
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Int64)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let [numbers] = arrays.as_slice() else {
-            return exec_err!("bit_count takes one argument");
-        };
-        let counts = match numbers.data_type() {
-            DataType::Int8 => counts::<Int8Type>(numbers, |n| n.count_ones()),
-            DataType::Int16 => counts::<Int16Type>(numbers, |n| n.count_ones()),
-            DataType::Int32 => counts::<Int32Type>(numbers, |n| n.count_ones()),
-            DataType::Int64 => counts::<Int64Type>(numbers, |n| n.count_ones()),
-            DataType::UInt8 => counts::<UInt8Type>(numbers, |n| n.count_ones()),
-            DataType::UInt16 => counts::<UInt16Type>(numbers, |n| n.count_ones()),
-            DataType::UInt32 => counts::<UInt32Type>(numbers, |n| n.count_ones()),
-            DataType::UInt64 => counts::<UInt64Type>(numbers, |n| n.count_ones()),
-            other => return exec_err!("bit_count takes an integer, and was given {other}"),
-        };
-        Ok(ColumnarValue::Array(Arc::new(counts)))
-    }
+fn all_counts(given: &[ArrayRef]) -> Result<ArrayRef> {
+    let [numbers] = given else {
+        return exec_err!("bit_count takes one argument");
+    };
+    let counts = match numbers.data_type() {
+        DataType::Int8 => counts::<Int8Type>(numbers, |n| n.count_ones()),
+        DataType::Int16 => counts::<Int16Type>(numbers, |n| n.count_ones()),
+        DataType::Int32 => counts::<Int32Type>(numbers, |n| n.count_ones()),
+        DataType::Int64 => counts::<Int64Type>(numbers, |n| n.count_ones()),
+        DataType::UInt8 => counts::<UInt8Type>(numbers, |n| n.count_ones()),
+        DataType::UInt16 => counts::<UInt16Type>(numbers, |n| n.count_ones()),
+        DataType::UInt32 => counts::<UInt32Type>(numbers, |n| n.count_ones()),
+        DataType::UInt64 => counts::<UInt64Type>(numbers, |n| n.count_ones()),
+        other => return exec_err!("bit_count takes an integer, and was given {other}"),
+    };
+    Ok(Arc::new(counts))
 }
 
 fn counts<T: ArrowPrimitiveType>(

@@ -4,87 +4,57 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, Time64NanosecondArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, Time64NanosecondArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
-use datafusion::common::{ScalarValue, internal_err, plan_err};
+use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
 
+use super::plain::{self, Parts};
 use crate::error::{Error, ErrorKind};
 
-/// Returns `make_time`.
+/// Returns `make_time`, to a microsecond. NULL if a part is NULL; what no clock shows is an error.
 pub(super) fn function() -> ScalarUDF {
-    MakeTime {
-        signature: Signature::user_defined(Volatility::Immutable),
-    }
-    .into()
-}
-
-/// Makes a time of day, to a microsecond. NULL if a part is NULL; what no clock shows is an error.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct MakeTime {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for MakeTime {
-    fn name(&self) -> &str {
-        "make_time"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let is_whole =
-            |given: &DataType| given.is_integer() || given.is_string() || given.is_null();
-        match given {
-            [hour, minute, second]
-                if is_whole(hour)
-                    && is_whole(minute)
-                    && (is_whole(second) || second.is_numeric()) =>
-            {
-                Ok(vec![DataType::Int64, DataType::Int64, DataType::Float64])
-            }
-            _ => plan_err!(
-                "make_time takes an hour, a minute and a second, which may have a fraction: make_time(12, 34, 56.5)"
-            ),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Time64(TimeUnit::Nanosecond))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        let are_scalars = args.args.iter().all(is_scalar);
-        let num_rows = if are_scalars { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|value| value.to_array(num_rows));
-        let arrays = arrays.collect::<Result<Vec<_>>>()?;
-        let [hours, minutes, seconds] = arrays.as_slice() else {
-            return internal_err!("make_time of {} arguments", arrays.len());
-        };
-        let hours = hours.as_primitive::<Int64Type>();
-        let minutes = minutes.as_primitive::<Int64Type>();
-        let seconds = seconds.as_primitive::<Float64Type>();
-        let mut times = Vec::with_capacity(num_rows);
-        for ((hour, minute), second) in hours.iter().zip(minutes).zip(seconds) {
-            times.push(match (hour, minute, second) {
-                (Some(hour), Some(minute), Some(second)) => {
-                    Some(nanoseconds(hour, minute, second)?)
+    plain::function(Parts {
+        names: &["make_time"],
+        section: DOC_SECTION_DATETIME,
+        description: "Makes a time of day of an hour, a minute and a second, which may have a fraction.",
+        syntax: "make_time(hour, minute, second)",
+        takes: |given| {
+            let is_whole =
+                |given: &DataType| given.is_integer() || given.is_string() || given.is_null();
+            match given {
+                [hour, minute, second]
+                    if is_whole(hour)
+                        && is_whole(minute)
+                        && (is_whole(second) || second.is_numeric()) =>
+                {
+                    Ok(vec![DataType::Int64, DataType::Int64, DataType::Float64])
                 }
-                _ => None,
-            });
-        }
-        let times: Time64NanosecondArray = times.into_iter().collect();
-        match are_scalars {
-            true => Ok(ScalarValue::try_from_array(&times, 0)?.into()),
-            false => Ok(ColumnarValue::Array(Arc::new(times))),
-        }
-    }
+                _ => plan_err!(
+                    "make_time takes an hour, a minute and a second, which may have a fraction: make_time(12, 34, 56.5)"
+                ),
+            }
+        },
+        returns: |_| DataType::Time64(TimeUnit::Nanosecond),
+        computes: times,
+    })
+}
+
+fn times(given: &[ArrayRef]) -> Result<ArrayRef> {
+    let [hours, minutes, seconds] = given else {
+        return internal_err!("make_time of {} arguments", given.len());
+    };
+    let hours = hours.as_primitive::<Int64Type>();
+    let minutes = minutes.as_primitive::<Int64Type>();
+    let seconds = seconds.as_primitive::<Float64Type>();
+    let parts = hours.iter().zip(minutes).zip(seconds);
+    let times = parts.map(|parts| match parts {
+        ((Some(hour), Some(minute)), Some(second)) => nanoseconds(hour, minute, second).map(Some),
+        _ => Ok(None),
+    });
+    Ok(Arc::new(times.collect::<Result<Time64NanosecondArray>>()?))
 }
 
 /// Returns the nanoseconds since midnight.

@@ -9,16 +9,15 @@ mod value;
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
-use datafusion::common::{ScalarValue, exec_err, plan_err};
+use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
 
+use super::plain::{self, Parts};
 use crate::error::{Error, ErrorKind};
 use grammar::{Grammar, Piece};
 use value::Value;
@@ -26,12 +25,27 @@ use value::Value;
 /// Characters that a number may have beside those that its format asks for: those of the largest DOUBLE.
 const NUMBER_CHARS: u64 = 350;
 
-/// Adds the functions.
-pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    for grammar in [Grammar::C, Grammar::Fmt] {
-        registry.register_udf(Arc::new(Formatted::new(grammar).into()))?;
-    }
-    Ok(())
+/// Returns the functions of a format and of values.
+pub(crate) fn functions() -> [ScalarUDF; 2] {
+    let printf = Parts {
+        names: &["printf"],
+        section: DOC_SECTION_STRING,
+        description: "Writes values by a format of C.",
+        syntax: Grammar::C.example(),
+        takes: |given| Grammar::C.takes(given),
+        returns: |_| DataType::Utf8View,
+        computes: |given| Grammar::C.written(given),
+    };
+    let format = Parts {
+        names: &["format"],
+        section: DOC_SECTION_STRING,
+        description: "Writes values by a format of the library fmt, and of Python.",
+        syntax: Grammar::Fmt.example(),
+        takes: |given| Grammar::Fmt.takes(given),
+        returns: |_| DataType::Utf8View,
+        computes: |given| Grammar::Fmt.written(given),
+    };
+    [printf, format].map(plain::function)
 }
 
 /// How long what a format makes may be.
@@ -65,67 +79,6 @@ impl Length {
     }
 }
 
-/// A function of a format and of values.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Formatted {
-    grammar: Grammar,
-    signature: Signature,
-}
-
-impl Formatted {
-    fn new(grammar: Grammar) -> Self {
-        Self {
-            grammar,
-            signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for Formatted {
-    fn name(&self) -> &str {
-        match self.grammar {
-            Grammar::C => "printf",
-            Grammar::Fmt => "format",
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8View)
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
-            [format, values @ ..] if format.is_string() || format.is_null() => {
-                let values = values.iter().map(taken_as);
-                Ok(std::iter::once(DataType::Utf8View).chain(values).collect())
-            }
-            _ => plan_err!(
-                "{} takes a format and values, as in {}",
-                self.name(),
-                self.grammar.example()
-            ),
-        }
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        let are_scalars = args.args.iter().all(is_scalar);
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let [formats, values @ ..] = arrays.as_slice() else {
-            return exec_err!("{} takes a format", self.name());
-        };
-        let texts = self.write(formats.as_string_view(), values)?;
-        match are_scalars {
-            true => Ok(ScalarValue::try_from_array(&texts, 0)?.into()),
-            false => Ok(ColumnarValue::Array(Arc::new(texts))),
-        }
-    }
-}
-
 /// Returns as what a value is taken: integers and floating-point numbers as such, all else as text.
 fn taken_as(given: &DataType) -> DataType {
     match given {
@@ -137,8 +90,26 @@ fn taken_as(given: &DataType) -> DataType {
     }
 }
 
-impl Formatted {
-    fn write(&self, formats: &StringViewArray, values: &[ArrayRef]) -> Result<StringViewArray> {
+impl Grammar {
+    fn takes(self, given: &[DataType]) -> Result<Vec<DataType>> {
+        match given {
+            [format, values @ ..] if format.is_string() || format.is_null() => {
+                let values = values.iter().map(taken_as);
+                Ok(std::iter::once(DataType::Utf8View).chain(values).collect())
+            }
+            _ => plan_err!(
+                "{} takes a format and values, as in {}",
+                self.name(),
+                self.example()
+            ),
+        }
+    }
+
+    fn written(self, given: &[ArrayRef]) -> Result<ArrayRef> {
+        let [formats, values @ ..] = given else {
+            return exec_err!("{} takes a format", self.name());
+        };
+        let formats = formats.as_string_view();
         // A decimal is a number of `f`, and text as it stands.
         let texts = values.iter().map(|value| cast(value, &DataType::Utf8View));
         let texts = texts.collect::<Result<Vec<_>, _>>()?;
@@ -157,7 +128,7 @@ impl Formatted {
                 continue;
             };
             if read.as_ref().is_none_or(|(known, _)| *known != format) {
-                let pieces = grammar::read(self.grammar, format, values.len());
+                let pieces = grammar::read(self, format, values.len());
                 read = Some((format, pieces.map_err(|why| self.wrong(&why))?));
             }
             let pieces = read.iter().flat_map(|(_, pieces)| pieces);
@@ -177,10 +148,10 @@ impl Formatted {
             }
             written.append_value(&line);
         }
-        Ok(written.finish())
+        Ok(Arc::new(written.finish()))
     }
 
-    fn wrong(&self, why: &str) -> Error {
+    fn wrong(self, why: &str) -> Error {
         let message = format!("{}: {why}", self.name());
         Error::new(ErrorKind::Sql, message)
     }

@@ -502,7 +502,7 @@ fn with_letters(call: &Function) -> Option<Function> {
     let mut has_letters = false;
     for argument in list.args.iter_mut().skip(1) {
         if let Some(format) = text_of(argument).and_then(by_letters) {
-            *argument = unnamed(text(&format));
+            *argument = unnamed(statements::string(format));
             has_letters = true;
         }
     }
@@ -525,7 +525,7 @@ fn in_our_words<'a>(name: &str, call: &'a Function) -> Cow<'a, Function> {
         return call;
     };
     if is_joined {
-        list.args.push(unnamed(text(",")));
+        list.args.push(unnamed(statements::string(",")));
         return call;
     }
     let has_format =
@@ -536,7 +536,7 @@ fn in_our_words<'a>(name: &str, call: &'a Function) -> Cow<'a, Function> {
     }
     for argument in list.args.iter_mut().skip(1) {
         if let Some(format) = text_of(argument) {
-            *argument = unnamed(text(&chrono_format(format, false)));
+            *argument = unnamed(statements::string(chrono_format(format, false)));
         }
     }
     call
@@ -550,10 +550,6 @@ fn text_of(argument: &FunctionArg) -> Option<&str> {
         },
         _ => None,
     }
-}
-
-fn text(text: &str) -> Expr {
-    Expr::Value(Value::SingleQuotedString(text.to_owned()).with_empty_span())
 }
 
 fn unnamed(expr: Expr) -> FunctionArg {
@@ -589,7 +585,7 @@ fn structure(call: &Function) -> Option<Expr> {
             } => (name, arg),
             _ => return None,
         };
-        arguments.push(unnamed(text(&name.value)));
+        arguments.push(unnamed(statements::string(&name.value)));
         arguments.push(FunctionArg::Unnamed(value.clone()));
     }
     let list = FunctionArgumentList {

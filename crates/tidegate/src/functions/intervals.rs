@@ -6,18 +6,18 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, Decimal128Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array};
 use datafusion::arrow::datatypes::{
     DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
 use datafusion::common::{DFSchema, internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility, binary_expr,
-};
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF, binary_expr};
 use sqlparser::ast::BinaryOperator;
+
+use super::plain::{self, Parts};
 
 const DAYS_OF_MONTH: i128 = 30;
 const NANOSECONDS_OF_DAY: i128 = 24 * 60 * 60 * 1_000_000_000;
@@ -60,9 +60,33 @@ impl ExprPlanner for IntervalComparisons {
     }
 }
 
-/// Returns the function `interval_span`.
+/// Returns the function `interval_span(i)`: nanoseconds of an interval, as a decimal.
 pub(crate) fn interval_span() -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::from(IntervalSpan::default()))
+    Arc::new(plain::function(Parts {
+        names: &["interval_span"],
+        section: DOC_SECTION_DATETIME,
+        description: "Returns the nanoseconds that an interval spans.",
+        syntax: "interval_span(i)",
+        takes: |given| match given {
+            [DataType::Interval(_) | DataType::Duration(_)] => {
+                Ok(vec![DataType::Interval(IntervalUnit::MonthDayNano)])
+            }
+            _ => plan_err!("interval_span takes an interval"),
+        },
+        returns: |_| DataType::Decimal128(DIGITS, 0),
+        computes: spans,
+    }))
+}
+
+fn spans(given: &[ArrayRef]) -> Result<ArrayRef> {
+    let [intervals] = given else {
+        return internal_err!("interval_span of several arguments");
+    };
+    let Some(intervals) = intervals.as_primitive_opt::<IntervalMonthDayNanoType>() else {
+        return internal_err!("interval_span of {}", intervals.data_type());
+    };
+    let spans: Decimal128Array = intervals.unary(span);
+    Ok(Arc::new(spans.with_precision_and_scale(DIGITS, 0)?))
 }
 
 fn comparison(op: &BinaryOperator) -> Option<Operator> {
@@ -75,55 +99,6 @@ fn comparison(op: &BinaryOperator) -> Option<Operator> {
         BinaryOperator::GtEq => Operator::GtEq,
         _ => return None,
     })
-}
-
-/// `interval_span(i)`: nanoseconds of an interval, as a decimal.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct IntervalSpan {
-    signature: Signature,
-}
-
-impl Default for IntervalSpan {
-    fn default() -> Self {
-        Self {
-            signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for IntervalSpan {
-    fn name(&self) -> &str {
-        "interval_span"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
-            [DataType::Interval(_) | DataType::Duration(_)] => {
-                Ok(vec![DataType::Interval(IntervalUnit::MonthDayNano)])
-            }
-            _ => plan_err!("interval_span takes an interval"),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Decimal128(DIGITS, 0))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [intervals] = ColumnarValue::values_to_arrays(&args.args)?
-            .try_into()
-            .or_else(|_| internal_err!("interval_span of several arguments"))?;
-        let Some(intervals) = intervals.as_primitive_opt::<IntervalMonthDayNanoType>() else {
-            return internal_err!("interval_span of {}", intervals.data_type());
-        };
-        let spans: Decimal128Array = intervals.unary(span);
-        let spans = spans.with_precision_and_scale(DIGITS, 0)?;
-        Ok(ColumnarValue::Array(Arc::new(spans)))
-    }
 }
 
 fn span(interval: IntervalMonthDayNano) -> i128 {

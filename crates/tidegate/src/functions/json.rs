@@ -10,32 +10,31 @@ mod walk;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanBuilder, Int64Builder, ListBuilder, StringViewArray,
-    StringViewBuilder,
+    Array, ArrayRef, AsArray, BooleanBuilder, Int64Builder, ListBuilder, StringViewBuilder,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
-use datafusion::common::{DFSchema, ScalarValue, exec_err, plan_err};
+use datafusion::common::{DFSchema, exec_err, plan_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 use sqlparser::ast::BinaryOperator;
 
+use super::plain::{self, Parts};
 use walk::{Step, each_element, each_key, is_json, length, steps, text, walk};
 
 /// Adds the functions and the operators.
 pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    for kind in Kind::ALL {
-        registry.register_udf(Arc::new(JsonFunction::new(kind).into()))?;
+    let reading = Kind::ALL.map(function);
+    for function in reading.into_iter().chain([made::function()]) {
+        registry.register_udf(Arc::new(function))?;
     }
-    registry.register_udf(Arc::new(made::ToJson::new().into()))?;
     registry.register_expr_planner(Arc::new(JsonOperators))
 }
 
 /// What a function reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// What lies at a path, as JSON.
     Extract,
@@ -79,6 +78,10 @@ impl Kind {
         }
     }
 
+    fn name(self) -> &'static str {
+        self.names().first().copied().unwrap_or_default()
+    }
+
     fn returns(self) -> DataType {
         let string = || Arc::new(Field::new_list_field(DataType::Utf8View, true));
         match self {
@@ -88,45 +91,8 @@ impl Kind {
             Self::Valid => DataType::Boolean,
         }
     }
-}
 
-/// A function of a string of JSON and, perhaps, of the steps to what is wanted in it.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct JsonFunction {
-    kind: Kind,
-    aliases: Vec<String>,
-    signature: Signature,
-}
-
-impl JsonFunction {
-    fn new(kind: Kind) -> Self {
-        let aliases = kind.names().iter().skip(1);
-        Self {
-            kind,
-            aliases: aliases.map(ToString::to_string).collect(),
-            signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for JsonFunction {
-    fn name(&self) -> &str {
-        self.kind.names().first().copied().unwrap_or_default()
-    }
-
-    fn aliases(&self) -> &[String] {
-        &self.aliases
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(self.kind.returns())
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+    fn takes(self, types: &[DataType]) -> Result<Vec<DataType>> {
         let name = self.name();
         let Some((json, path)) = types.split_first() else {
             return plan_err!("{name} takes a string of JSON");
@@ -134,10 +100,10 @@ impl ScalarUDFImpl for JsonFunction {
         if !(json.is_string() || json.is_null()) {
             return plan_err!("{name} takes a string of JSON, and was given {json}");
         }
-        if matches!(self.kind, Kind::Extract | Kind::Text) && path.is_empty() {
+        if matches!(self, Self::Extract | Self::Text) && path.is_empty() {
             return plan_err!("{name} takes a string of JSON and a key, an index or a path");
         }
-        if self.kind == Kind::Valid && !path.is_empty() {
+        if self == Self::Valid && !path.is_empty() {
             return plan_err!("{name} takes a string alone");
         }
         let mut coerced = vec![DataType::Utf8View];
@@ -154,23 +120,58 @@ impl ScalarUDFImpl for JsonFunction {
         }
         Ok(coerced)
     }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        let are_scalars = args.args.iter().all(is_scalar);
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let Some((json, path)) = arrays.split_first() else {
-            return exec_err!("{} was given no arguments", self.name());
-        };
-        let values = evaluate(self.kind, json.as_string_view(), path)?;
-        match are_scalars {
-            true => Ok(ScalarValue::try_from_array(&values, 0)?.into()),
-            false => Ok(ColumnarValue::Array(values)),
-        }
-    }
 }
 
-fn evaluate(kind: Kind, json: &StringViewArray, path: &[ArrayRef]) -> Result<ArrayRef> {
+/// Returns the function of a string of JSON and, perhaps, of the steps to what is wanted in it.
+fn function(kind: Kind) -> ScalarUDF {
+    macro_rules! parts {
+        ($kind:ident, $syntax:literal, $description:literal) => {
+            Parts {
+                names: Kind::$kind.names(),
+                section: DOC_SECTION_STRING,
+                description: $description,
+                syntax: $syntax,
+                takes: |given| Kind::$kind.takes(given),
+                returns: |_| Kind::$kind.returns(),
+                computes: |given| evaluate(Kind::$kind, given),
+            }
+        };
+    }
+    plain::function(match kind {
+        Kind::Extract => parts!(
+            Extract,
+            "json_extract(json, path)",
+            "Returns what lies at a path, as JSON."
+        ),
+        Kind::Text => parts!(
+            Text,
+            "json_extract_string(json, path)",
+            "Returns what lies at a path, as text."
+        ),
+        Kind::Length => parts!(
+            Length,
+            "json_array_length(json[, path])",
+            "Counts the values of an array."
+        ),
+        Kind::Keys => parts!(
+            Keys,
+            "json_keys(json[, path])",
+            "Returns the names in an object."
+        ),
+        Kind::Elements => parts!(
+            Elements,
+            "json_list(json[, path])",
+            "Returns the values of an array."
+        ),
+        Kind::Valid => parts!(Valid, "json_valid(s)", "Tells whether a string is JSON."),
+    })
+}
+
+fn evaluate(kind: Kind, given: &[ArrayRef]) -> Result<ArrayRef> {
+    let Some((json, path)) = given.split_first() else {
+        return exec_err!("{} was given no arguments", kind.name());
+    };
+    let json = json.as_string_view();
     let found = |row: usize| -> Result<Option<&str>> {
         if json.is_null(row) {
             return Ok(None);
@@ -259,8 +260,9 @@ impl ExprPlanner for JsonOperators {
         let name = format!("{} {sign} {}", name_of(&expr.left), name_of(&expr.right));
         let mut args = path(expr.left);
         args.push(expr.right);
-        let function = ScalarUDF::from(JsonFunction::new(kind));
-        Ok(PlannerResult::Planned(function.call(args).alias(name)))
+        Ok(PlannerResult::Planned(
+            function(kind).call(args).alias(name),
+        ))
     }
 }
 
@@ -268,15 +270,7 @@ impl ExprPlanner for JsonOperators {
 fn path(expr: Expr) -> Vec<Expr> {
     match expr {
         Expr::Alias(alias) => match *alias.expr {
-            Expr::ScalarFunction(call)
-                if call
-                    .func
-                    .inner()
-                    .downcast_ref::<JsonFunction>()
-                    .is_some_and(|f| f.kind == Kind::Extract) =>
-            {
-                call.args
-            }
+            Expr::ScalarFunction(call) if call.func.name() == Kind::Extract.name() => call.args,
             inner => vec![inner],
         },
         other => vec![other],

@@ -4,23 +4,29 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::AsArray;
+use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::try_binary;
 use datafusion::arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::{DFSchema, ScalarValue, internal_err, plan_err};
+use datafusion::common::{DFSchema, internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
 use sqlparser::ast::BinaryOperator;
+
+use super::plain::{self, Parts};
 
 /// The name of the product of an interval and a number.
 pub(super) const INTERVAL_TIMES: &str = "interval_times";
+
+/// The name of the quotient.
+const INTERVAL_DIVIDED: &str = "interval_divided";
+
+/// The type of both.
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 const DAYS_OF_MONTH: f64 = 30.0;
 const NANOSECONDS_OF_DAY: f64 = 86_400e9;
@@ -48,7 +54,10 @@ impl ExprPlanner for IntervalMultiples {
             false if is_interval(&left) && is_number(&right) => (expr.left, expr.right),
             false => return Ok(PlannerResult::Original(expr)),
         };
-        let multiple = ScalarUDF::from(Multiple::new(is_product));
+        let multiple = match is_product {
+            true => times(),
+            false => divided(),
+        };
         Ok(PlannerResult::Planned(
             multiple.call(vec![interval, number]),
         ))
@@ -57,85 +66,65 @@ impl ExprPlanner for IntervalMultiples {
 
 /// Returns the functions, for plans that are read from bytes.
 pub(crate) fn functions() -> [ScalarUDF; 2] {
-    [true, false].map(|is_product| Multiple::new(is_product).into())
+    [times(), divided()]
 }
 
-/// `interval_times(i, n)` or `interval_divided(i, n)`.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Multiple {
-    is_product: bool,
-    signature: Signature,
-}
-
-impl Multiple {
-    fn new(is_product: bool) -> Self {
-        Self {
-            is_product,
-            signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for Multiple {
-    fn name(&self) -> &str {
-        match self.is_product {
-            true => INTERVAL_TIMES,
-            false => "interval_divided",
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let interval = DataType::Interval(IntervalUnit::MonthDayNano);
-        match given {
-            [DataType::Interval(_), number] if self.is_product && number.is_integer() => {
-                Ok(vec![interval, DataType::Int64])
+fn times() -> ScalarUDF {
+    plain::function(Parts {
+        names: &[INTERVAL_TIMES],
+        section: DOC_SECTION_DATETIME,
+        description: "Multiplies an interval by a number.",
+        syntax: "interval_times(i, n)",
+        takes: |given| match given {
+            [DataType::Interval(_), number] if number.is_integer() => {
+                Ok(vec![INTERVAL, DataType::Int64])
             }
-            [DataType::Interval(_), number] if number.is_numeric() => {
-                Ok(vec![interval, DataType::Float64])
-            }
-            _ => plan_err!("{} takes an interval and a number", self.name()),
-        }
-    }
+            _ => takes(INTERVAL_TIMES, given),
+        },
+        returns: |_| INTERVAL,
+        computes: |given| multiples(given, |part, number| part * number),
+    })
+}
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
-    }
+fn divided() -> ScalarUDF {
+    plain::function(Parts {
+        names: &[INTERVAL_DIVIDED],
+        section: DOC_SECTION_DATETIME,
+        description: "Divides an interval by a number.",
+        syntax: "interval_divided(i, n)",
+        takes: |given| takes(INTERVAL_DIVIDED, given),
+        returns: |_| INTERVAL,
+        computes: |given| multiples(given, |part, number| part / number),
+    })
+}
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        let are_scalars = args.args.iter().all(is_scalar);
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let [intervals, numbers] = arrays.as_slice() else {
-            return internal_err!("{} of other arguments", self.name());
-        };
-        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
-        let multiples = match numbers.as_primitive_opt::<Int64Type>() {
-            Some(numbers) => try_binary::<_, _, _, IntervalMonthDayNanoType>(
-                intervals,
-                numbers,
-                |interval, number| whole_multiple(interval, number).ok_or_else(out_of_range),
-            )?,
-            None => try_binary::<_, _, _, IntervalMonthDayNanoType>(
-                intervals,
-                numbers.as_primitive::<Float64Type>(),
-                |interval, number| {
-                    let of = |part: f64| match self.is_product {
-                        true => part * number,
-                        false => part / number,
-                    };
-                    multiple(interval, of).ok_or_else(out_of_range)
-                },
-            )?,
-        };
-        match are_scalars {
-            true => Ok(ScalarValue::try_from_array(&multiples, 0)?.into()),
-            false => Ok(ColumnarValue::Array(Arc::new(multiples))),
+fn takes(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
+    match given {
+        [DataType::Interval(_), number] if number.is_numeric() => {
+            Ok(vec![INTERVAL, DataType::Float64])
         }
+        _ => plan_err!("{name} takes an interval and a number"),
     }
+}
+
+/// Computes `of` of the parts of each interval and a number; a whole number is taken as many times.
+fn multiples(given: &[ArrayRef], of: fn(f64, f64) -> f64) -> Result<ArrayRef> {
+    let [intervals, numbers] = given else {
+        return internal_err!("a multiple of {} arguments", given.len());
+    };
+    let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+    Ok(Arc::new(match numbers.as_primitive_opt::<Int64Type>() {
+        Some(numbers) => try_binary::<_, _, _, IntervalMonthDayNanoType>(
+            intervals,
+            numbers,
+            |interval, number| whole_multiple(interval, number).ok_or_else(out_of_range),
+        )?,
+        None => try_binary::<_, _, _, IntervalMonthDayNanoType>(
+            intervals,
+            numbers.as_primitive::<Float64Type>(),
+            |interval, number| multiple(interval, |part| of(part, number)).ok_or_else(out_of_range),
+        )?,
+    }))
 }
 
 fn out_of_range() -> ArrowError {

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{ScalarValue, internal_err, plan_err};
+use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
+
+use super::plain::{self, Parts};
 
 /// What a NULL within is written as.
 const NULL: &str = "NULL";
@@ -33,54 +34,23 @@ pub(crate) fn is_nested(data_type: &DataType) -> bool {
     )
 }
 
-/// Returns the function.
+/// Returns the function. NULL of NULL; what is within and has no text is an error.
 pub(crate) fn function() -> ScalarUDF {
-    NestedText {
-        signature: Signature::user_defined(Volatility::Immutable),
-    }
-    .into()
-}
-
-/// Writes nested values as text. NULL of NULL; what is within and has no text is an error.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct NestedText {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for NestedText {
-    fn name(&self) -> &str {
-        "nested_text"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
+    plain::function(Parts {
+        names: &["nested_text"],
+        section: DOC_SECTION_STRING,
+        description: "Writes a list, a struct or a map as text.",
+        syntax: "nested_text(x)",
+        takes: |given| match given {
             [nested] if is_nested(nested) => Ok(given.to_vec()),
             _ => plan_err!("nested_text takes a list, a struct or a map"),
-        }
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8View)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [given] = args.args.as_slice() else {
-            return internal_err!("nested_text of {} arguments", args.args.len());
-        };
-        let num_rows = match given {
-            ColumnarValue::Scalar(_) => 1,
-            ColumnarValue::Array(_) => args.number_rows,
-        };
-        let texts: StringViewArray = texts(&given.to_array(num_rows)?)?.into_iter().collect();
-        match given {
-            ColumnarValue::Scalar(_) => Ok(ScalarValue::try_from_array(&texts, 0)?.into()),
-            ColumnarValue::Array(_) => Ok(ColumnarValue::Array(Arc::new(texts))),
-        }
-    }
+        },
+        returns: |_| DataType::Utf8View,
+        computes: |given| match given {
+            [nested] => Ok(Arc::new(StringViewArray::from_iter(texts(nested)?))),
+            _ => internal_err!("nested_text of {} arguments", given.len()),
+        },
+    })
 }
 
 /// Returns the text of each value.

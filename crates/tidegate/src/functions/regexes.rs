@@ -9,29 +9,60 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, ListBuilder, StringViewArray, StringViewBuilder,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
-use datafusion::common::{ScalarValue, exec_err, plan_err};
+use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_REGEX;
 use regex::{Regex, RegexBuilder};
 
+use super::plain::{self, Parts};
 use crate::error::{Error, ErrorKind};
 
 /// The most bytes that a compiled pattern may take.
 const COMPILED_BYTES_MAX: usize = 4 << 20;
 
-/// Adds the functions.
-pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    for kind in [Kind::Extract, Kind::ExtractAll, Kind::Split] {
-        registry.register_udf(Arc::new(RegexFunction::new(kind).into()))?;
-    }
-    Ok(())
+/// Returns the functions of a string, a pattern, the number of a group (but for a split) and options.
+pub(crate) fn functions() -> [ScalarUDF; 3] {
+    let extract = Parts {
+        names: &["regexp_extract"],
+        section: DOC_SECTION_REGEX,
+        description: "Returns the first match of a pattern, or a group of it.",
+        syntax: "regexp_extract(s, pattern[, group][, options])",
+        takes: |given| Kind::Extract.takes(given),
+        returns: |_| DataType::Utf8View,
+        computes: |given| evaluate(Kind::Extract, given),
+    };
+    let extract_all = Parts {
+        names: &["regexp_extract_all"],
+        section: DOC_SECTION_REGEX,
+        description: "Returns all matches of a pattern, or a group of each.",
+        syntax: "regexp_extract_all(s, pattern[, group][, options])",
+        takes: |given| Kind::ExtractAll.takes(given),
+        returns: |_| list_of_texts(),
+        computes: |given| evaluate(Kind::ExtractAll, given),
+    };
+    let split = Parts {
+        names: &[
+            "regexp_split_to_array",
+            "string_split_regex",
+            "str_split_regex",
+        ],
+        section: DOC_SECTION_REGEX,
+        description: "Returns what stands between the matches of a pattern.",
+        syntax: "regexp_split_to_array(s, pattern[, options])",
+        takes: |given| Kind::Split.takes(given),
+        returns: |_| list_of_texts(),
+        computes: |given| evaluate(Kind::Split, given),
+    };
+    [extract, extract_all, split].map(plain::function)
+}
+
+fn list_of_texts() -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true)))
 }
 
 /// What a function gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The first match, or a group of it; empty if there is none.
     Extract,
@@ -41,55 +72,16 @@ enum Kind {
     Split,
 }
 
-/// A function of a string, a pattern, the number of a group (but for a split) and options.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct RegexFunction {
-    kind: Kind,
-    aliases: Vec<String>,
-    signature: Signature,
-}
-
-impl RegexFunction {
-    fn new(kind: Kind) -> Self {
-        let aliases: &[&str] = match kind {
-            Kind::Extract | Kind::ExtractAll => &[],
-            Kind::Split => &["string_split_regex", "str_split_regex"],
-        };
-        Self {
-            kind,
-            aliases: aliases.iter().map(ToString::to_string).collect(),
-            signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for RegexFunction {
-    fn name(&self) -> &str {
-        match self.kind {
-            Kind::Extract => "regexp_extract",
-            Kind::ExtractAll => "regexp_extract_all",
-            Kind::Split => "regexp_split_to_array",
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Extract => "regexp_extract",
+            Self::ExtractAll => "regexp_extract_all",
+            Self::Split => "regexp_split_to_array",
         }
     }
 
-    fn aliases(&self) -> &[String] {
-        &self.aliases
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(match self.kind {
-            Kind::Extract => DataType::Utf8View,
-            Kind::ExtractAll | Kind::Split => {
-                DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true)))
-            }
-        })
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+    fn takes(self, types: &[DataType]) -> Result<Vec<DataType>> {
         let name = self.name();
         let is_text = |given: &DataType| given.is_string() || given.is_null();
         let [text, pattern, rest @ ..] = types else {
@@ -101,8 +93,8 @@ impl ScalarUDFImpl for RegexFunction {
             );
         }
         let mut coerced = vec![DataType::Utf8View; 2];
-        let options = match (self.kind, rest) {
-            (Kind::Split, rest) => rest,
+        let options = match (self, rest) {
+            (Self::Split, rest) => rest,
             (_, [group, rest @ ..]) if group.is_integer() || group.is_null() => {
                 coerced.push(DataType::Int64);
                 rest
@@ -112,7 +104,7 @@ impl ScalarUDFImpl for RegexFunction {
         match options {
             [] => {}
             [options] if is_text(options) => coerced.push(DataType::Utf8View),
-            _ if self.kind == Kind::Split => {
+            _ if self == Self::Split => {
                 return plan_err!("{name} takes a string, a pattern and options such as 'i'");
             }
             _ => {
@@ -122,31 +114,6 @@ impl ScalarUDFImpl for RegexFunction {
             }
         }
         Ok(coerced)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        let are_scalars = args.args.iter().all(is_scalar);
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let [text, pattern, rest @ ..] = arrays.as_slice() else {
-            return exec_err!("{} takes a string and a pattern", self.name());
-        };
-        let rows = Rows {
-            name: self.name(),
-            text: text.as_string_view(),
-            pattern: pattern.as_string_view(),
-            group: rest
-                .iter()
-                .find(|array| array.data_type() == &DataType::Int64),
-            options: rest
-                .iter()
-                .find(|array| array.data_type() == &DataType::Utf8View),
-        };
-        let values = evaluate(self.kind, &rows)?;
-        match are_scalars {
-            true => Ok(ScalarValue::try_from_array(&values, 0)?.into()),
-            false => Ok(ColumnarValue::Array(values)),
-        }
     }
 }
 
@@ -242,7 +209,21 @@ fn compile(name: &str, pattern: &str, options: &str) -> Result<Regex> {
     })
 }
 
-fn evaluate(kind: Kind, rows: &Rows<'_>) -> Result<ArrayRef> {
+fn evaluate(kind: Kind, given: &[ArrayRef]) -> Result<ArrayRef> {
+    let [text, pattern, rest @ ..] = given else {
+        return exec_err!("{} takes a string and a pattern", kind.name());
+    };
+    let rows = Rows {
+        name: kind.name(),
+        text: text.as_string_view(),
+        pattern: pattern.as_string_view(),
+        group: rest
+            .iter()
+            .find(|array| array.data_type() == &DataType::Int64),
+        options: rest
+            .iter()
+            .find(|array| array.data_type() == &DataType::Utf8View),
+    };
     let mut last = None;
     if kind == Kind::Extract {
         let mut values = StringViewBuilder::with_capacity(rows.text.len());

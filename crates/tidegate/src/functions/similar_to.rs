@@ -8,12 +8,12 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::exec_err;
+use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_REGEX;
+
+use super::plain::{self, Parts};
 
 /// The name of the function.
 pub(crate) const NAME: &str = "similar_to_escape";
@@ -23,32 +23,18 @@ const ESCAPE: char = '\\';
 
 /// Returns the function.
 pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::from(SimilarToEscape {
-        signature: Signature::variadic_any(Volatility::Immutable),
+    plain::function(Parts {
+        names: &[NAME],
+        section: DOC_SECTION_REGEX,
+        description: "Returns the regular expression of a pattern of SIMILAR TO.",
+        syntax: "similar_to_escape(pattern[, escape])",
+        takes: |given| match given {
+            [_] | [_, _] => Ok(given.to_vec()),
+            _ => plan_err!("{NAME} takes a pattern and an escape character"),
+        },
+        returns: |_| DataType::Utf8,
+        computes: expressions,
     })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct SimilarToEscape {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for SimilarToEscape {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(expressions, Vec::new())(&args.args)
-    }
 }
 
 fn expressions(given: &[ArrayRef]) -> Result<ArrayRef> {

@@ -5,80 +5,53 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, IntervalMonthDayNanoArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray};
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, DurationMicrosecondType, DurationMillisecondType,
     DurationNanosecondType, DurationSecondType, IntervalMonthDayNano, IntervalUnit, TimeUnit,
 };
-use datafusion::common::{ScalarValue, internal_err, plan_err};
+use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
+
+use super::plain::{self, Parts};
 
 const SECONDS_OF_DAY: i64 = 86_400;
 
-/// Returns the function.
+/// Returns the function: days, and the rest in nanoseconds, both of the duration's sign; NULL of NULL.
 pub(crate) fn function() -> ScalarUDF {
-    DaysAndTime {
-        signature: Signature::user_defined(Volatility::Immutable),
-    }
-    .into()
-}
-
-/// The interval of a duration: days, and the rest in nanoseconds, both of the duration's sign; NULL of NULL.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct DaysAndTime {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for DaysAndTime {
-    fn name(&self) -> &str {
-        "days_and_time"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
+    plain::function(Parts {
+        names: &["days_and_time"],
+        section: DOC_SECTION_DATETIME,
+        description: "Splits a difference of two timestamps into days and a time of day.",
+        syntax: "days_and_time(t - u)",
+        takes: |given| match given {
             [DataType::Duration(_)] => Ok(given.to_vec()),
             _ => plan_err!("days_and_time takes a difference of two timestamps"),
-        }
-    }
+        },
+        returns: |_| DataType::Interval(IntervalUnit::MonthDayNano),
+        computes: intervals,
+    })
+}
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [given] = args.args.as_slice() else {
-            return internal_err!("days_and_time of {} arguments", args.args.len());
-        };
-        let num_rows = match given {
-            ColumnarValue::Scalar(_) => 1,
-            ColumnarValue::Array(_) => args.number_rows,
-        };
-        let durations = given.to_array(num_rows)?;
-        let intervals = match durations.data_type() {
-            DataType::Duration(TimeUnit::Second) => split::<DurationSecondType>(&durations, 1),
-            DataType::Duration(TimeUnit::Millisecond) => {
-                split::<DurationMillisecondType>(&durations, 1_000)
-            }
-            DataType::Duration(TimeUnit::Microsecond) => {
-                split::<DurationMicrosecondType>(&durations, 1_000_000)
-            }
-            DataType::Duration(TimeUnit::Nanosecond) => {
-                split::<DurationNanosecondType>(&durations, 1_000_000_000)
-            }
-            other => return internal_err!("days_and_time of {other}"),
-        };
-        match given {
-            ColumnarValue::Scalar(_) => Ok(ScalarValue::try_from_array(&intervals, 0)?.into()),
-            ColumnarValue::Array(_) => Ok(ColumnarValue::Array(Arc::new(intervals))),
+fn intervals(given: &[ArrayRef]) -> Result<ArrayRef> {
+    let [durations] = given else {
+        return internal_err!("days_and_time of {} arguments", given.len());
+    };
+    Ok(Arc::new(match durations.data_type() {
+        DataType::Duration(TimeUnit::Second) => split::<DurationSecondType>(durations, 1),
+        DataType::Duration(TimeUnit::Millisecond) => {
+            split::<DurationMillisecondType>(durations, 1_000)
         }
-    }
+        DataType::Duration(TimeUnit::Microsecond) => {
+            split::<DurationMicrosecondType>(durations, 1_000_000)
+        }
+        DataType::Duration(TimeUnit::Nanosecond) => {
+            split::<DurationNanosecondType>(durations, 1_000_000_000)
+        }
+        other => return internal_err!("days_and_time of {other}"),
+    }))
 }
 
 /// Splits durations of so many to a second.

@@ -32,12 +32,12 @@ use crate::functions::dates::DateTimes;
 use crate::functions::division::WholeQuotients;
 use crate::functions::intervals::IntervalComparisons;
 use crate::functions::len::Len;
-use crate::functions::multiples::{self, IntervalMultiples};
+use crate::functions::multiples::IntervalMultiples;
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    bits, counts, formatted, json, like_pattern, linear, lists, moments, ordered_lists, percentile,
-    product, regexes, similar_to, single, times,
+    counts, json, like_pattern, linear, lists, moments, ordered_lists, percentile, product, single,
+    times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -316,8 +316,6 @@ impl SessionBuilder {
         }
         let mut state = with_stops(builder.build());
         json::register(&mut state)?;
-        regexes::register(&mut state)?;
-        formatted::register(&mut state)?;
         crate::functions::register(&mut state)?;
         bound(&mut state, &function_memory)?;
         let mut ctx = SessionContext::new_with_state(state);
@@ -346,9 +344,6 @@ impl SessionBuilder {
         ctx.state_ref()
             .write()
             .register_expr_planner(Arc::new(IntervalMultiples))?;
-        for function in multiples::functions() {
-            ctx.register_udf(function);
-        }
         linear::register(&mut *ctx.state_ref().write())?;
         let statistics = counts::functions().into_iter().chain(moments::functions());
         for function in statistics.chain([product::function(), percentile::function()]) {
@@ -363,10 +358,8 @@ impl SessionBuilder {
         for function in times::functions(&ctx)? {
             ctx.register_udf(function);
         }
-        ctx.register_udf(bits::function());
         ctx.register_udf(single::function());
         ctx.register_udf(like_pattern::function());
-        ctx.register_udf(similar_to::function());
         for function in lists::functions(&ctx.state()) {
             ctx.register_udf(function);
         }

@@ -8,9 +8,7 @@ use std::ops::ControlFlow;
 
 use datafusion::common::Span;
 use datafusion::sql::parser::Statement;
-use sqlparser::ast::{
-    Expr, Function, Ident, Query, Select, SelectItem, Visit, Visitor, VisitorMut,
-};
+use sqlparser::ast::{Expr, Function, Ident, Query, Select, SelectItem, Visit, VisitorMut};
 
 use super::scope::visit;
 use super::using::folded;
@@ -120,23 +118,12 @@ impl Inline<'_> {
 
     /// Tells whether an expression is small, and is the same each time that it is computed.
     fn can_repeat(&self, expr: &Expr) -> bool {
-        let mut parts = 0;
         let is_other = |expr: &Expr| match expr {
             Expr::Function(call) => self.is_other(call),
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => true,
             _ => false,
         };
-        struct Count<'a>(&'a mut usize);
-        impl Visitor for Count<'_> {
-            type Break = ();
-
-            fn pre_visit_expr(&mut self, _: &Expr) -> ControlFlow<()> {
-                *self.0 += 1;
-                ControlFlow::Continue(())
-            }
-        }
-        let _ = visits::read(expr, &mut Count(&mut parts));
-        parts <= PARTS_MAX && !any_in(expr, &is_other)
+        visits::count_expressions(expr) <= PARTS_MAX && !any_in(expr, &is_other)
     }
 
     fn is_other(&self, call: &Function) -> bool {
@@ -151,31 +138,11 @@ fn is_at(name: &Ident, place: Span) -> bool {
 
 /// Tells whether a part of something is such, subqueries left out.
 fn any_in(part: &impl Visit, is_it: &dyn Fn(&Expr) -> bool) -> bool {
-    struct Any<'a> {
-        depth: usize,
-        is_it: &'a dyn Fn(&Expr) -> bool,
-    }
-    impl Visitor for Any<'_> {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.depth += 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match self.depth == 0 && (self.is_it)(expr) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        }
-    }
-    visits::read(part, &mut Any { depth: 0, is_it }).is_break()
+    let found = visits::read_own_expressions(part, |expr| match is_it(expr) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// Writes an expression in the place of a name, subqueries left out.

@@ -4,6 +4,8 @@
 
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 
+use super::calls::take;
+
 /// Writes a comparison with any element of a list as one with all of them; literals without NULL stay a list of values.
 pub(super) fn bind(expr: &mut Expr) {
     let Expr::AnyOp {
@@ -22,11 +24,10 @@ pub(super) fn bind(expr: &mut Expr) {
     if is_subquery || has_literals_alone(right) {
         return;
     }
-    let nothing = || Box::new(Expr::Value(Value::Null.with_empty_span()));
     let all = Expr::AllOp {
-        left: std::mem::replace(left, nothing()),
+        left: Box::new(take(left)),
         compare_op: negated,
-        right: std::mem::replace(right, nothing()),
+        right: Box::new(take(right)),
     };
     *expr = Expr::Nested(Box::new(Expr::UnaryOp {
         op: UnaryOperator::Not,

@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax,
-    OneOrManyWithParens, Subscript, Value,
+    OneOrManyWithParens, Subscript,
 };
 
+use super::calls::{string, take};
 use super::using::folded;
 use super::visits::change_expressions;
 
@@ -100,9 +101,8 @@ fn access_of(parts: &[Ident], parameters: &[String]) -> Option<Expr> {
         return None;
     }
     let by_name = |field: &Ident| {
-        let name = Value::SingleQuotedString(folded(field)).with_empty_span();
         AccessExpr::Subscript(Subscript::Index {
-            index: Expr::Value(name),
+            index: string(folded(field)),
         })
     };
     Some(Expr::CompoundFieldAccess {
@@ -253,36 +253,12 @@ fn last(expr: &mut Expr) -> &mut Expr {
     }
 }
 
-fn take(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
+    use sqlparser::ast::Expr;
 
-    use sqlparser::ast::{Expr, visit_expressions_mut};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
-    use super::{bind, fields, lambda};
-
-    fn parse(text: &str) -> Expr {
-        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap();
-        parser.parse_expr().unwrap()
-    }
-
-    /// Writes every arrow in parentheses.
-    fn marked(expr: &Expr) -> String {
-        let mut expr = expr.clone();
-        let _ = visit_expressions_mut(&mut expr, |expr| {
-            if matches!(expr, Expr::BinaryOp { op, .. } if super::is_arrow(op)) {
-                *expr = Expr::Nested(Box::new(super::take(expr)));
-            }
-            ControlFlow::<()>::Continue(())
-        });
-        expr.to_string()
-    }
+    use super::{bind, fields, is_arrow, lambda};
+    use crate::statements::tests::{bound, expr};
 
     #[test]
     fn arrows_take_their_nearest_operands() {
@@ -304,12 +280,8 @@ mod tests {
             ("NOT d ->> 'a' = 'x'", "NOT (d ->> 'a') = 'x'"),
             ("d -> ('a' = 'b')", "(d -> ('a' = 'b'))"),
         ] {
-            let mut expr = parse(sql);
-            let _ = visit_expressions_mut(&mut expr, |expr| {
-                bind(expr);
-                ControlFlow::<()>::Continue(())
-            });
-            assert_eq!(marked(&expr), expect, "{sql}");
+            let is_marked = |expr: &Expr| matches!(expr, Expr::BinaryOp { op, .. } if is_arrow(op));
+            assert_eq!(bound(sql, bind, is_marked), expect, "{sql}");
         }
     }
 
@@ -323,7 +295,7 @@ mod tests {
             ("a + 1", false),
             ("'a' -> 'b'", false),
         ] {
-            let mut expr = parse(sql);
+            let mut expr = expr(sql);
             lambda(&mut expr);
             assert_eq!(matches!(expr, Expr::Lambda(_)), is_lambda, "{sql}");
             assert_eq!(expr.to_string(), sql);
@@ -338,7 +310,7 @@ mod tests {
             ("(x, y) -> x.a + y.b", "(x, y) -> x['a'] + y['b']"),
             ("s -> t.s", "s -> t.s"),
         ] {
-            let mut expr = parse(sql);
+            let mut expr = expr(sql);
             lambda(&mut expr);
             fields(&mut expr);
             assert_eq!(expr.to_string(), expect);

@@ -8,7 +8,7 @@ use sqlparser::ast::{JoinOperator, Select, TableFactor, TableWithJoins};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use super::pivot::taken;
-use super::words::{is_word, places};
+use super::words::{is_word, places, put};
 
 /// The condition that says that all of it is in ON or USING, and that rows without a match are left out.
 const INNER: &str = "inner";
@@ -41,7 +41,6 @@ pub(super) fn with_matches(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
         let Some(place) = condition(&tokens, words[join] + 1) else {
             continue;
         };
-        let span = tokens[place].span;
         let written = [
             Token::make_word("MATCH_CONDITION", None),
             Token::LParen,
@@ -49,8 +48,7 @@ pub(super) fn with_matches(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
             Token::RParen,
             Token::Whitespace(Whitespace::Space),
         ];
-        let written = written.map(|token| TokenWithSpan::new(token, span));
-        tokens.splice(place..place, written);
+        put(&mut tokens, place..place, written);
         tokens.drain(words[at + 1]..words[join]);
     }
     tokens
@@ -118,7 +116,7 @@ pub(super) fn nest(select: &mut Select) {
 #[cfg(test)]
 mod tests {
     use super::with_matches;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[test]
     fn asof_joins_get_match_conditions() {
@@ -137,12 +135,7 @@ mod tests {
                 "FROM a ASOF JOIN b MATCH_CONDITION (a.t >= b.t) ON x",
             ),
         ] {
-            let written = with_matches(tokens(sql));
-            let written: String = written
-                .iter()
-                .map(|token| token.token.to_string())
-                .collect();
-            assert_eq!(written, expect);
+            assert_eq!(written(&with_matches(tokens(sql))), expect);
         }
     }
 }

@@ -50,14 +50,12 @@ fn each(columns: Vec<ObjectName>, value: Expr) -> Result<Vec<Assignment>, Error>
 #[cfg(test)]
 mod tests {
     use sqlparser::ast::Statement;
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
 
     use super::split;
+    use crate::statements::tests::statement;
 
     fn written(sql: &str) -> Result<String, String> {
-        let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-        let Some(Statement::Update(mut update)) = statements.pop() else {
+        let Statement::Update(mut update) = statement(sql) else {
             panic!("{sql} updates nothing");
         };
         split(&mut update).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! Calls of functions, which other expressions become.
+//! Calls of functions and other expressions that expressions become.
 
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName,
+    CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
 };
 
 /// Calls a function.
@@ -22,4 +22,30 @@ pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
         over: None,
         within_group: Vec::new(),
     })
+}
+
+/// Takes an expression out of its place, where NULL stays until another is put there.
+pub(super) fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
+}
+
+/// Writes a string.
+pub(crate) fn string(text: impl Into<String>) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.into()).with_empty_span())
+}
+
+/// Casts to a type.
+pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    }
+}
+
+/// Casts to a number that has fractions, and powers of any sign.
+pub(super) fn double(expr: Expr) -> Expr {
+    cast(expr, DataType::Double(ExactNumberInfo::None))
 }

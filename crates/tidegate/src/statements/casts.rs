@@ -9,10 +9,10 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Select,
-    Value, Visit, VisitMut, Visitor, VisitorMut,
+    Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use super::calls::call;
+use super::calls::{call, take};
 use super::visits;
 
 /// Has each of the calls of a statement have a name of its own.
@@ -129,10 +129,6 @@ fn wrap(expr: &mut Expr, times: usize) {
     }
 }
 
-fn take(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
-}
-
 /// Leaves out what does not stand in the planner's name of an expression.
 fn strip(expr: &mut Expr) {
     while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr {
@@ -151,16 +147,12 @@ fn text_of(expr: &Expr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
     use super::keep_apart;
+    use crate::statements::tests::statement;
 
     #[track_caller]
     fn check(sql: &str, expect: &str) {
-        let mut statement = Parser::parse_sql(&GenericDialect {}, sql)
-            .unwrap()
-            .remove(0);
+        let mut statement = statement(sql);
         keep_apart(&mut statement);
         assert_eq!(statement.to_string(), expect);
     }

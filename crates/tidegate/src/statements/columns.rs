@@ -305,18 +305,14 @@ fn named(item: SelectItem) -> Option<(Expr, String)> {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::ast::{self, Ident};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
+    use sqlparser::ast::Ident;
 
     use super::{expand, is_open};
     use crate::statements::scope::TableColumn;
+    use crate::statements::tests::query;
 
     fn expanded(sql: &str) -> Result<String, String> {
-        let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-        let Some(ast::Statement::Query(mut query)) = statements.pop() else {
-            panic!("{sql} is no query");
-        };
+        let mut query = query(sql);
         assert!(is_open(&query), "{sql}");
         let column = |name: &str| TableColumn {
             table: vec![Ident::new("t")],

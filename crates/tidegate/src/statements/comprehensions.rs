@@ -102,7 +102,7 @@ fn next(
 #[cfg(test)]
 mod tests {
     use super::as_calls;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[test]
     fn comprehensions_become_calls() {
@@ -119,12 +119,7 @@ mod tests {
             ("[substring(s FOR 2)]", "[substring(s FOR 2)]"),
             ("[1, 2]", "[1, 2]"),
         ] {
-            let written = as_calls(tokens(sql));
-            let written: String = written
-                .iter()
-                .map(|token| token.token.to_string())
-                .collect();
-            assert_eq!(written, expect);
+            assert_eq!(written(&as_calls(tokens(sql))), expect);
         }
     }
 }

@@ -4,9 +4,10 @@
 //! `a IS DISTINCT FROM (b AND c)`. [`bind`] turns such a tree round, wherever `AND` or `OR` stands without
 //! parentheses below an operator that binds tighter; what is in parentheses stays.
 
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
 use super::arrows;
+use super::calls::take;
 
 /// Has `AND` and `OR` be the outermost operators of an expression whose operands are bound already.
 pub(super) fn bind(expr: &mut Expr) {
@@ -78,32 +79,13 @@ fn is_logic(expr: &Expr) -> bool {
     )
 }
 
-fn take(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
-    use sqlparser::ast::{Expr, visit_expressions_mut};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
+    use sqlparser::ast::Expr;
 
     use super::super::arrows;
-    use super::{bind, is_logic, take};
-
-    /// Writes every `AND` and `OR` in parentheses.
-    fn marked(expr: &Expr) -> String {
-        let mut expr = expr.clone();
-        let _ = visit_expressions_mut(&mut expr, |expr| {
-            if is_logic(expr) {
-                *expr = Expr::Nested(Box::new(take(expr)));
-            }
-            ControlFlow::<()>::Continue(())
-        });
-        expr.to_string()
-    }
+    use super::{bind, is_logic};
+    use crate::statements::tests::bound;
 
     #[test]
     fn and_and_or_are_outside() {
@@ -144,17 +126,11 @@ mod tests {
             ("a AND (b OR c)", "(a AND ((b OR c)))"),
             ("NOT a OR b AND c", "(NOT a OR (b AND c))"),
         ] {
-            let mut expr = Parser::new(&GenericDialect {})
-                .try_with_sql(sql)
-                .unwrap()
-                .parse_expr()
-                .unwrap();
-            let _ = visit_expressions_mut(&mut expr, |expr| {
+            let both = |expr: &mut Expr| {
                 bind(expr);
                 arrows::bind(expr);
-                ControlFlow::<()>::Continue(())
-            });
-            assert_eq!(marked(&expr), expect, "{sql}");
+            };
+            assert_eq!(bound(sql, both, is_logic), expect, "{sql}");
         }
     }
 }

@@ -88,14 +88,11 @@ fn with_backslashes(pattern: &str, escape: Option<char>) -> Result<String, Error
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
     use super::bind;
+    use crate::statements::tests::expr;
 
     fn written(sql: &str) -> Result<String, String> {
-        let parser = Parser::new(&GenericDialect {});
-        let mut expr = parser.try_with_sql(sql).unwrap().parse_expr().unwrap();
+        let mut expr = expr(sql);
         let bound = bind(&mut expr);
         bound.map_err(|error| error.to_string())?;
         Ok(expr.to_string())

@@ -5,6 +5,8 @@
 
 use sqlparser::ast::{DataType, Expr, UnaryOperator, Value};
 
+use super::calls::string;
+
 /// Digits that every double keeps.
 const DIGITS_OF_DOUBLE: usize = 15;
 
@@ -35,7 +37,7 @@ pub(super) fn quote(cast: &mut Expr) {
         .bytes()
         .all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
     if num_digits > DIGITS_OF_DOUBLE && is_plain && (takes_fraction || !number.contains('.')) {
-        **operand = Expr::Value(Value::SingleQuotedString(number).with_empty_span());
+        **operand = string(number);
     }
 }
 
@@ -67,10 +69,8 @@ fn number(expr: &Expr) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
     use super::quote;
+    use crate::statements::tests::expr;
 
     #[test]
     fn long_numbers_become_strings() {
@@ -106,11 +106,7 @@ mod tests {
             ),
             ("(a + 1)::DECIMAL(38,0)", "(a + 1)::DECIMAL(38,0)"),
         ] {
-            let mut expr = Parser::new(&GenericDialect {})
-                .try_with_sql(sql)
-                .unwrap()
-                .parse_expr()
-                .unwrap();
+            let mut expr = expr(sql);
             quote(&mut expr);
             assert_eq!(expr.to_string(), expect, "{sql}");
         }

@@ -50,17 +50,11 @@ fn one() -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::ast::Statement;
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
     use super::as_limit;
+    use crate::statements::tests::query;
 
     fn written(sql: &str) -> Result<String, String> {
-        let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-        let Some(Statement::Query(mut query)) = statements.pop() else {
-            panic!("{sql} is no query");
-        };
+        let mut query = query(sql);
         let limited = as_limit(&mut query);
         limited.map_err(|error| error.to_string())?;
         Ok(query.to_string())

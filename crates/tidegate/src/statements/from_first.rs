@@ -8,6 +8,8 @@ use std::collections::HashSet;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::words::keyword;
+
 /// What stands between two parentheses.
 #[derive(Default)]
 struct Level {
@@ -88,25 +90,14 @@ fn begins_query(before: Option<&Token>, level: &Level) -> bool {
     }
 }
 
-fn keyword(token: &Token) -> Keyword {
-    match token {
-        Token::Word(word) => word.keyword,
-        _ => Keyword::NoKeyword,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::select_all;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[track_caller]
     fn check(sql: &str, expect: &str) {
-        let written: Vec<String> = select_all(tokens(sql))
-            .iter()
-            .map(|token| token.token.to_string())
-            .collect();
-        assert_eq!(written.concat(), expect);
+        assert_eq!(written(&select_all(tokens(sql))), expect);
     }
 
     #[test]

@@ -68,19 +68,15 @@ fn sets_of(group: &Expr) -> Option<Vec<Vec<Expr>>> {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::ast::{SetExpr, Statement};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
+    use sqlparser::ast::SetExpr;
 
     use super::bind;
+    use crate::statements::tests::query;
 
     #[track_caller]
     fn check(rest: &str, expect: &str) {
         let sql = format!("SELECT 1 FROM t {rest}");
-        let mut statements = Parser::parse_sql(&GenericDialect {}, &sql).unwrap();
-        let Some(Statement::Query(mut query)) = statements.pop() else {
-            panic!("{sql} is no query");
-        };
+        let mut query = query(&sql);
         let SetExpr::Select(select) = query.body.as_mut() else {
             panic!("{sql} selects nothing");
         };

@@ -5,9 +5,10 @@
 //! clock is one of days, as in PostgreSQL. A minus before an interval of several parts is that of all of them.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, Interval,
-    UnaryOperator, Value,
+    BinaryOperator, DataType, DateTimeField, Expr, Interval, UnaryOperator, Value,
 };
+
+use super::calls::{double, string, take};
 
 /// Writes an interval, a cast to one or a minus before one as DataFusion reads it.
 pub(super) fn bind(expr: &mut Expr) {
@@ -70,7 +71,7 @@ fn product(interval: &mut Interval) -> Option<Expr> {
         number => Expr::Nested(Box::new(number)),
     };
     let one = Expr::Interval(Interval {
-        value: Box::new(text(times)),
+        value: Box::new(string(times)),
         leading_field: Some(unit),
         leading_precision: None,
         last_field: None,
@@ -100,16 +101,6 @@ fn is_text(expr: &Expr) -> bool {
 
 fn is_placeholder(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
-}
-
-fn double(expr: Expr) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(expr),
-        data_type: DataType::Double(ExactNumberInfo::None),
-        array: false,
-        format: None,
-    }
 }
 
 /// Tells whether DataFusion would take a minus before an interval for one of its first number alone.
@@ -190,20 +181,10 @@ fn digits_of(text: &str) -> Option<&str> {
         .then_some(text)
 }
 
-fn text(text: &str) -> Expr {
-    Expr::Value(Value::SingleQuotedString(text.to_owned()).with_empty_span())
-}
-
-fn take(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
-}
-
 #[cfg(test)]
 mod tests {
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
     use super::{bind, with_units};
+    use crate::statements::tests::expr;
 
     #[test]
     fn numbers_that_are_computed_are_multiplied() {
@@ -229,11 +210,7 @@ mod tests {
             ("-INTERVAL '1 day 2 hours'", "-(INTERVAL '1 day 2 hours')"),
             ("-INTERVAL '1' DAY", "-INTERVAL '1' DAY"),
         ] {
-            let mut expr = Parser::new(&GenericDialect {})
-                .try_with_sql(sql)
-                .unwrap()
-                .parse_expr()
-                .unwrap();
+            let mut expr = expr(sql);
             bind(&mut expr);
             assert_eq!(expr.to_string(), expect, "{sql}");
         }

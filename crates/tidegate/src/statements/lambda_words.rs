@@ -49,7 +49,7 @@ fn parameters<'a>(mut tokens: impl Iterator<Item = &'a Token>) -> Option<usize> 
 #[cfg(test)]
 mod tests {
     use super::as_arrows;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[test]
     fn lambdas_have_arrows() {
@@ -65,11 +65,7 @@ mod tests {
             ("f(lambda, x)", "f(lambda, x)"),
             ("{'a': lambda}", "{'a': lambda}"),
         ] {
-            let written: Vec<String> = as_arrows(tokens(sql))
-                .iter()
-                .map(|token| token.token.to_string())
-                .collect();
-            assert_eq!(written.concat(), expect);
+            assert_eq!(written(&as_arrows(tokens(sql))), expect);
         }
     }
 }

@@ -115,17 +115,13 @@ fn without_underscores(literal: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TokenWithSpan, joined_numbers, joined_powers};
-    use crate::statements::tests::tokens;
+    use super::{joined_numbers, joined_powers};
+    use crate::statements::tests::{tokens, written};
 
     #[track_caller]
     fn becomes(sql: &str, plain: &str) {
-        let text = |tokens: Vec<TokenWithSpan>| {
-            let tokens = tokens.into_iter().map(|token| token.token.to_string());
-            tokens.collect::<String>()
-        };
         let joined = joined_numbers(tokens(sql)).unwrap();
-        assert_eq!(text(joined), text(tokens(plain)));
+        assert_eq!(written(&joined), written(&tokens(plain)));
     }
 
     #[track_caller]
@@ -163,11 +159,7 @@ mod tests {
     #[test]
     fn two_stars_are_a_power() {
         let joined = joined_powers(tokens("2 ** 3, count(*), 2 * *"));
-        let text: String = joined
-            .into_iter()
-            .map(|token| token.token.to_string())
-            .collect();
-        assert_eq!(text, "2 ^ 3, count(*), 2 * *");
+        assert_eq!(written(&joined), "2 ^ 3, count(*), 2 * *");
     }
 
     #[test]

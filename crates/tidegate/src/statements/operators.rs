@@ -7,11 +7,10 @@
 //! `s ^@ t` is `starts_with(s, t)`, and `s SIMILAR TO p` is `s ~ similar_to_escape(p)`. The planner takes `^` for an exclusive or, which is `xor(a, b)` here.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Value,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
 };
 
-use super::calls::call;
+use super::calls::{call, double, take};
 use crate::functions::{forms, similar_to};
 
 /// The function that is an exclusive or of integers.
@@ -119,17 +118,6 @@ fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     }
 }
 
-/// Casts to a number that has powers of any sign.
-fn double(expr: Expr) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(expr),
-        data_type: DataType::Double(ExactNumberInfo::None),
-        array: false,
-        format: None,
-    }
-}
-
 /// Returns the operands of `xor(a, b)`.
 fn exclusive(call: &Function) -> Option<(Expr, Expr)> {
     let FunctionArguments::List(list) = &call.args else {
@@ -147,32 +135,12 @@ fn exclusive(call: &Function) -> Option<(Expr, Expr)> {
     }
 }
 
-fn take(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
+    use sqlparser::ast::Expr;
 
-    use sqlparser::ast::{Expr, visit_expressions_mut};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
-    use super::{bind, take};
-
-    /// Writes every operation in parentheses.
-    fn marked(expr: &Expr) -> String {
-        let mut expr = expr.clone();
-        let _ = visit_expressions_mut(&mut expr, |expr| {
-            if matches!(expr, Expr::BinaryOp { .. }) {
-                *expr = Expr::Nested(Box::new(take(expr)));
-            }
-            ControlFlow::<()>::Continue(())
-        });
-        let text = expr.to_string();
-        text.replace("CAST(", "").replace(" AS DOUBLE)", "")
-    }
+    use super::bind;
+    use crate::statements::tests::bound;
 
     #[test]
     fn operators_are_bound_as_in_postgresql() {
@@ -201,16 +169,10 @@ mod tests {
             ("a ^ 2 < b ^ 2 + 1", "(power(a, 2) < (power(b, 2) + 1))"),
             ("xor(a, 3) + 1", "(((a # 3)) + 1)"),
         ] {
-            let mut expr = Parser::new(&GenericDialect {})
-                .try_with_sql(sql)
-                .unwrap()
-                .parse_expr()
-                .unwrap();
-            let _ = visit_expressions_mut(&mut expr, |expr| {
-                bind(expr);
-                ControlFlow::<()>::Continue(())
-            });
-            assert_eq!(marked(&expr), expect, "{sql}");
+            let is_operation = |expr: &Expr| matches!(expr, Expr::BinaryOp { .. });
+            let text = bound(sql, bind, is_operation);
+            let text = text.replace("CAST(", "").replace(" AS DOUBLE)", "");
+            assert_eq!(text, expect, "{sql}");
         }
     }
 }

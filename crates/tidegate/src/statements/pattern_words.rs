@@ -5,7 +5,7 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::words::{is_word, places};
+use super::words::{is_word, places, put};
 
 /// Writes patterns as regular expressions.
 pub(super) fn as_regular(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -37,15 +37,13 @@ pub(super) fn as_regular(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 true => "(?i)",
                 false => "",
             };
-            let span = tokens[before].span;
             let written = [
                 Token::make_word("COLUMNS", None),
                 Token::LParen,
                 Token::SingleQuotedString(format!("{case}{pattern}")),
                 Token::RParen,
             ];
-            let written = written.map(|token| TokenWithSpan::new(token, span));
-            tokens.splice(before..=words[at + 1], written);
+            put(&mut tokens, before..words[at + 1] + 1, written);
         } else if is_glob && ends_operand(&tokens[before].token) {
             tokens[words[at + 1]].token =
                 Token::SingleQuotedString(format!("(?s){}", of_glob(&text)));
@@ -144,7 +142,7 @@ fn push_literal(regular: &mut String, c: char) {
 #[cfg(test)]
 mod tests {
     use super::as_regular;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[test]
     fn patterns_become_regular_expressions() {
@@ -173,12 +171,7 @@ mod tests {
                 "SELECT glob('x'), glob FROM t",
             ),
         ] {
-            let written = as_regular(tokens(sql));
-            let written: String = written
-                .iter()
-                .map(|token| token.token.to_string())
-                .collect();
-            assert_eq!(written, expect);
+            assert_eq!(written(&as_regular(tokens(sql))), expect);
         }
     }
 }

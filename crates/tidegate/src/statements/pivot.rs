@@ -18,7 +18,7 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-use super::calls::call;
+use super::calls::{call, string};
 use super::columns::calls::has_calls;
 use super::scope::{merged, selects};
 use super::using::folded;
@@ -507,12 +507,10 @@ impl Unpivot<'_> {
                 );
                 return Err(not_supported(&message));
             }
-            let name = match &column.alias {
+            names.push(string(match &column.alias {
                 Some(alias) => folded(alias),
                 None => name_of(&column.expr),
-            };
-            let name = ast::Value::SingleQuotedString(name);
-            names.push(Expr::Value(name.with_empty_span()));
+            }));
             for (list, expr) in lists.iter_mut().zip(exprs) {
                 excluded.extend(columns_of(expr));
                 list.push(expr.clone());

@@ -287,15 +287,11 @@ fn unpivot(clauses: &Clauses<'_>, writer: &mut Writer<'_>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::behind_tables;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[track_caller]
     fn check(sql: &str, expect: &str) {
-        let written: Vec<String> = behind_tables(tokens(sql))
-            .iter()
-            .map(|token| token.token.to_string())
-            .collect();
-        let words = written.concat();
+        let words = written(&behind_tables(tokens(sql)));
         let words: Vec<&str> = words.split_whitespace().collect();
         assert_eq!(words.join(" "), expect);
     }

@@ -10,11 +10,10 @@ use std::collections::HashSet;
 use regex::Regex;
 use sqlparser::ast::{
     Expr, Ident, IdentWithAlias, JoinConstraint, JoinOperator, Query, RenameSelectItem, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value,
-    WildcardAdditionalOptions,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, WildcardAdditionalOptions,
 };
 
-use super::calls::call;
+use super::calls::{call, string};
 use super::output_names::output_name;
 use super::scope::{TableColumn, TableColumns, selects};
 use super::using::{constraint_of, folded, leaves_out, table_of};
@@ -105,12 +104,9 @@ fn fields_of(item: &SelectItem, columns: &[Option<Vec<TableColumn>>]) -> Option<
         _ => Expr::CompoundIdentifier(parts),
     };
     let fields = of.fields.iter().filter(|field| !leaves_out(options, field));
-    let items = fields.map(|field| {
-        let name = Value::SingleQuotedString(field.clone()).with_empty_span();
-        SelectItem::ExprWithAlias {
-            expr: call("get_field", vec![root.clone(), Expr::Value(name)]),
-            alias: Ident::with_quote('"', field),
-        }
+    let items = fields.map(|field| SelectItem::ExprWithAlias {
+        expr: call("get_field", vec![root.clone(), string(field)]),
+        alias: Ident::with_quote('"', field),
     });
     Some(items.collect())
 }
@@ -442,18 +438,10 @@ fn pattern_of(like: &str) -> Option<Regex> {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::ast::{Ident, Query, Statement};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
+    use sqlparser::ast::Ident;
 
     use super::{TableColumn, is_open, may_repeat, number, pattern_of};
-
-    fn query(sql: &str) -> Box<Query> {
-        match Parser::parse_sql(&GenericDialect {}, sql).unwrap().pop() {
-            Some(Statement::Query(query)) => query,
-            _ => panic!("{sql} is no query"),
-        }
-    }
+    use crate::statements::tests::query;
 
     fn columns(table: &str, names: &[&str]) -> Option<Vec<TableColumn>> {
         let column = |name: &&str| TableColumn {

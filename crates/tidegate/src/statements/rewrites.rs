@@ -25,7 +25,7 @@ use sqlparser::ast::{
     UnaryOperator, Visit, VisitMut, VisitorMut,
 };
 
-use super::calls::call;
+use super::calls::{call, string, take};
 use super::shadowed::NamedQueries;
 use super::truncate::deletion;
 use super::visits::count_expressions;
@@ -523,18 +523,14 @@ impl VisitorMut for Visitor<'_> {
         } = expr
             && !is_string(operand)
         {
-            let placeholder = Expr::Value(ast::Value::Null.with_empty_span());
-            *expr = complement(std::mem::replace(operand.as_mut(), placeholder));
+            *expr = complement(take(operand));
         }
-        if matches!(expr, Expr::AtTimeZone { .. }) {
-            let placeholder = Expr::Value(ast::Value::Null.with_empty_span());
-            if let Expr::AtTimeZone {
-                timestamp,
-                time_zone,
-            } = std::mem::replace(expr, placeholder)
-            {
-                *expr = call(AT_TIME_ZONE, vec![*time_zone, *timestamp]);
-            }
+        if let Expr::AtTimeZone {
+            timestamp,
+            time_zone,
+        } = expr
+        {
+            *expr = call(AT_TIME_ZONE, vec![take(time_zone), take(timestamp)]);
         }
         ControlFlow::Continue(())
     }
@@ -638,9 +634,8 @@ fn by_name(access: &mut AccessExpr) {
         None => name.value.to_lowercase(),
         Some(_) => name.value.clone(),
     };
-    let field = ast::Value::SingleQuotedString(field).with_empty_span();
     *access = AccessExpr::Subscript(Subscript::Index {
-        index: Expr::Value(field),
+        index: string(field),
     });
 }
 

@@ -9,7 +9,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use super::words::{is_word, places};
+use super::words::{is_word, keyword, places, put};
 
 /// What ends a select list.
 const ENDS: [Keyword; 15] = [
@@ -84,13 +84,9 @@ fn replace_words(tokens: &mut Vec<TokenWithSpan>) {
                 .is_some_and(|place| tokens[*place].token == Token::Mod);
         if is_share {
             let place = places[at + 2];
-            let span = tokens[place].span;
             let space = Token::Whitespace(Whitespace::Space);
             let written = [space, Token::make_keyword("PERCENT")];
-            tokens.splice(
-                place..=place,
-                written.map(|token| TokenWithSpan::new(token, span)),
-            );
+            put(tokens, place..place + 1, written);
         }
     }
     for at in (1..words.len()).rev() {
@@ -114,13 +110,12 @@ fn replace_words(tokens: &mut Vec<TokenWithSpan>) {
         tokens[places[at]].token = Token::make_keyword("MACRO");
     }
     if let Some(range) = by_name_at(tokens, &places, &words) {
-        let span = tokens[range.start].span;
         let column = [
             Token::LParen,
             Token::make_word(BY_NAME, Some('"')),
             Token::RParen,
         ];
-        tokens.splice(range, column.map(|token| TokenWithSpan::new(token, span)));
+        put(tokens, range, column);
     }
 }
 
@@ -271,17 +266,10 @@ fn name_item(written: &mut Vec<TokenWithSpan>, level: &mut Level) {
     written.splice(at..at, [keyword, name]);
 }
 
-fn keyword(token: &Token) -> Keyword {
-    match token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::as_standard;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[test]
     fn names_and_hints_are_those_of_the_parser() {
@@ -339,11 +327,7 @@ mod tests {
                 "SELECT a AS materialized, x::INT",
             ),
         ] {
-            let written: Vec<String> = as_standard(tokens(sql))
-                .iter()
-                .map(|token| token.token.to_string())
-                .collect();
-            assert_eq!(written.concat(), expect, "{sql}");
+            assert_eq!(written(&as_standard(tokens(sql))), expect, "{sql}");
         }
     }
 }

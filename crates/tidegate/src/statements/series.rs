@@ -107,18 +107,12 @@ fn columns_of(query: &Query) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::ast::Statement;
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
     use super::name_columns;
+    use crate::statements::tests::query;
 
     #[track_caller]
     fn check(sql: &str, expect: &str) {
-        let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-        let Some(Statement::Query(mut query)) = statements.pop() else {
-            panic!("{sql} is no query");
-        };
+        let mut query = query(sql);
         name_columns(&mut query);
         assert_eq!(query.to_string(), expect);
     }

@@ -96,10 +96,9 @@ mod tests {
     use std::ops::ControlFlow;
 
     use sqlparser::ast::{Query, VisitorMut};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
 
     use super::NamedQueries;
+    use crate::statements::tests::statement;
     use crate::statements::visits;
 
     impl VisitorMut for NamedQueries {
@@ -133,8 +132,7 @@ mod tests {
                 "WITH a AS (SELECT 1) SELECT * FROM (WITH b AS (SELECT 2) SELECT * FROM a, b)",
             ),
         ] {
-            let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-            let mut statement = statements.pop().unwrap();
+            let mut statement = statement(sql);
             let _ = visits::change(&mut statement, &mut NamedQueries::default());
             assert_eq!(statement.to_string(), expect);
         }

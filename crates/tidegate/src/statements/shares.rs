@@ -13,7 +13,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::using::folded;
-use super::words::{is_word, places};
+use super::words::{is_word, places, put};
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
 
@@ -37,15 +37,13 @@ pub(super) fn as_calls(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if !is_share {
             continue;
         }
-        let span = tokens[number].span;
         let written = [
             Token::make_word(SHARE, None),
             Token::LParen,
             tokens[number].token.clone(),
             Token::RParen,
         ];
-        let written = written.map(|token| TokenWithSpan::new(token, span));
-        tokens.splice(number..=sign, written);
+        put(&mut tokens, number..sign + 1, written);
     }
     tokens
 }

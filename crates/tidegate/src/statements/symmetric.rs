@@ -6,13 +6,14 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
 };
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
+use super::calls::take;
 use super::visits::read_expressions;
-use super::words::{is_word, places};
+use super::words::{is_word, keyword, places};
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
 
@@ -96,13 +97,6 @@ fn end_of_bound(tokens: &[TokenWithSpan], begin: usize) -> Option<usize> {
     None
 }
 
-fn keyword(token: &Token) -> Keyword {
-    match token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    }
-}
-
 /// Writes a symmetric BETWEEN, whose operands are written out already, as two that are not.
 ///
 /// # Errors
@@ -176,10 +170,6 @@ fn bound(low: &Expr) -> Option<Expr> {
         }
         _ => None,
     }
-}
-
-fn take(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
 }
 
 #[cfg(test)]

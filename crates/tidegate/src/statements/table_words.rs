@@ -3,7 +3,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use super::words::{is_set_operation, is_word, places};
+use super::words::{is_set_operation, is_word, keyword, places, put};
 
 /// Words before a parenthesis that may open a query.
 const BEFORE_QUERIES: [Keyword; 9] = [
@@ -42,9 +42,7 @@ pub(super) fn as_queries(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             space,
             Token::make_keyword("FROM"),
         ];
-        let span = tokens[place].span;
-        let written = written.map(|token| TokenWithSpan::new(token, span));
-        tokens.splice(place..=place, written);
+        put(&mut tokens, place..place + 1, written);
     }
     tokens
 }
@@ -150,25 +148,14 @@ fn begins_query(before: [Option<&Token>; 2], first: Keyword) -> bool {
     }
 }
 
-fn keyword(token: &Token) -> Keyword {
-    match token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::as_queries;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[track_caller]
     fn check(sql: &str, expect: &str) {
-        let written: Vec<String> = as_queries(tokens(sql))
-            .iter()
-            .map(|token| token.token.to_string())
-            .collect();
-        assert_eq!(written.concat(), expect);
+        assert_eq!(written(&as_queries(tokens(sql))), expect);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Cutting, completeness and the bounds, on text of every shape.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use datafusion::common::config::SqlParserOptions;
+use sqlparser::ast::{Expr, Query, Statement, visit_expressions_mut};
 use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
 use sqlparser::tokenizer::TokenWithSpan;
 
 use super::{EXCERPT_MAX, SqlText, StatementError, WINDOW, is_complete, locate, tokenize};
+use crate::statements::calls::take;
 use crate::statements::limits::{MAX_CHAIN, MAX_JOINS};
 
 /// Cuts a statement into tokens, as a session does with its defaults.
@@ -17,6 +21,53 @@ pub(super) fn text(sql: &str) -> Result<SqlText<'_>, StatementError> {
 /// Cuts text into tokens, up to the first mistake.
 pub(super) fn tokens(sql: &str) -> Vec<TokenWithSpan> {
     tokenize(sql, &GenericDialect {}).0
+}
+
+/// Writes tokens as they stand.
+pub(super) fn written(tokens: &[TokenWithSpan]) -> String {
+    let tokens = tokens.iter().map(|token| token.token.to_string());
+    tokens.collect()
+}
+
+/// Reads an expression.
+pub(super) fn expr(sql: &str) -> Expr {
+    let parser = Parser::new(&GenericDialect {}).try_with_sql(sql);
+    parser.unwrap().parse_expr().unwrap()
+}
+
+/// Reads a statement.
+pub(super) fn statement(sql: &str) -> Statement {
+    let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
+    statements.remove(0)
+}
+
+/// Reads a query.
+pub(super) fn query(sql: &str) -> Box<Query> {
+    match statement(sql) {
+        Statement::Query(query) => query,
+        _ => panic!("{sql} is no query"),
+    }
+}
+
+/// Reads an expression, has `bind` change each part of it, inner ones first, and writes it with those that `is_marked` in
+/// parentheses.
+pub(super) fn bound(
+    sql: &str,
+    bind: impl Fn(&mut Expr),
+    is_marked: impl Fn(&Expr) -> bool,
+) -> String {
+    let mut expr = expr(sql);
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        bind(expr);
+        ControlFlow::<()>::Continue(())
+    });
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        if is_marked(expr) {
+            *expr = Expr::Nested(Box::new(take(expr)));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr.to_string()
 }
 
 fn check_depth(sql: &str) -> Result<(), StatementError> {

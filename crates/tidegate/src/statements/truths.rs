@@ -3,10 +3,11 @@
 //! That an argument is a condition is seen in its text alone: a column of BOOLEAN is not.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    UnaryOperator, Value,
+    BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
+    Value,
 };
 
+use super::calls::{cast, take};
 use crate::functions::forms;
 
 /// Aggregates that take numbers.
@@ -27,14 +28,7 @@ pub(super) fn count(expr: &mut Expr) {
         return;
     };
     if is_condition(argument) {
-        let condition = std::mem::replace(argument, Expr::Value(Value::Null.with_empty_span()));
-        *argument = Expr::Cast {
-            kind: CastKind::Cast,
-            expr: Box::new(condition),
-            data_type: DataType::BigInt(None),
-            array: false,
-            format: None,
-        };
+        *argument = cast(take(argument), DataType::BigInt(None));
     }
 }
 
@@ -91,10 +85,8 @@ fn is_condition(expr: &Expr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
     use super::count;
+    use crate::statements::tests::expr;
 
     #[test]
     fn conditions_are_summed_as_numbers() {
@@ -122,11 +114,7 @@ mod tests {
             ("min(a > 5)", "min(a > 5)"),
             ("\"sum\"(a > 5)", "\"sum\"(a > 5)"),
         ] {
-            let mut expr = Parser::new(&GenericDialect {})
-                .try_with_sql(sql)
-                .unwrap()
-                .parse_expr()
-                .unwrap();
+            let mut expr = expr(sql);
             count(&mut expr);
             assert_eq!(expr.to_string(), expect, "{sql}");
         }

@@ -150,15 +150,12 @@ fn parsed(text: &str) -> Option<Box<Query>> {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
     use super::bind_condition;
+    use crate::statements::tests::expr;
 
     #[track_caller]
     fn check(sql: &str, expect: &str) {
-        let parser = Parser::new(&GenericDialect {});
-        let mut expr = parser.try_with_sql(sql).unwrap().parse_expr().unwrap();
+        let mut expr = expr(sql);
         bind_condition(&mut expr);
         assert_eq!(expr.to_string(), expect);
     }

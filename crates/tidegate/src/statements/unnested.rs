@@ -159,19 +159,15 @@ fn has_query(list: &Expr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use sqlparser::ast::{SetExpr, Statement};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
+    use sqlparser::ast::SetExpr;
 
     use super::unnest_lists;
+    use crate::statements::tests::query;
 
     #[track_caller]
     fn check(from: &str, expect: &str) {
         let sql = format!("SELECT * FROM {from}");
-        let mut statements = Parser::parse_sql(&GenericDialect {}, &sql).unwrap();
-        let Some(Statement::Query(mut query)) = statements.pop() else {
-            panic!("{sql} is no query");
-        };
+        let mut query = query(&sql);
         let SetExpr::Select(select) = query.body.as_mut() else {
             panic!("{sql} selects nothing");
         };

@@ -9,7 +9,7 @@ use std::ops::Range;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use super::words::{is_join, is_set_operation, is_word, places};
+use super::words::{is_join, is_set_operation, is_word, keyword, places};
 
 /// What stands between two parentheses.
 #[derive(Default)]
@@ -160,17 +160,10 @@ fn sample(tokens: &[TokenWithSpan], clause: &[usize]) -> Option<(usize, String, 
     Some((at, quantity.clone(), unit.or(method).unwrap_or("ROWS")))
 }
 
-fn keyword(token: &Token) -> Keyword {
-    match token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::behind_tables;
-    use crate::statements::tests::tokens;
+    use crate::statements::tests::{tokens, written};
 
     #[test]
     fn samples_stand_behind_their_table() {
@@ -209,11 +202,7 @@ mod tests {
                 "SELECT sample FROM t USING SAMPLE x",
             ),
         ] {
-            let written: Vec<String> = behind_tables(tokens(sql))
-                .iter()
-                .map(|token| token.token.to_string())
-                .collect();
-            assert_eq!(written.concat(), expect);
+            assert_eq!(written(&behind_tables(tokens(sql))), expect);
         }
     }
 }

@@ -49,6 +49,39 @@ pub(crate) fn read_expressions<N: Visit + ?Sized, E>(
     read(node, &mut Shown(show))
 }
 
+/// Shows each expression outside of subqueries to a function, outer ones first.
+pub(crate) fn read_own_expressions<N: Visit + ?Sized, E>(
+    node: &N,
+    show: impl FnMut(&Expr) -> ControlFlow<E>,
+) -> ControlFlow<E> {
+    struct Shown<F> {
+        /// How many queries are around.
+        depth: usize,
+        show: F,
+    }
+    impl<E, F: FnMut(&Expr) -> ControlFlow<E>> Visitor for Shown<F> {
+        type Break = E;
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<E> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<E> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<E> {
+            match self.depth {
+                0 => (self.show)(expr),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    read(node, &mut Shown { depth: 0, show })
+}
+
 /// Counts the expressions of a node.
 pub(crate) fn count_expressions<N: Visit + ?Sized>(node: &N) -> usize {
     let mut count = 0;

@@ -1,5 +1,7 @@
 //! What words and other tokens are.
 
+use std::ops::Range;
+
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -7,6 +9,24 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 pub(super) fn is_word(token: &Token, expected: &str) -> bool {
     matches!(token, Token::Word(word) if word.quote_style.is_none()
         && word.value.eq_ignore_ascii_case(expected))
+}
+
+/// Returns which of the parser's words a token is, if it is one without quotes.
+pub(super) fn keyword(token: &Token) -> Keyword {
+    match token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
+/// Writes tokens in the place of others; they stand where the first of those does.
+pub(super) fn put<const N: usize>(
+    tokens: &mut Vec<TokenWithSpan>,
+    range: Range<usize>,
+    written: [Token; N],
+) {
+    let span = tokens[range.start].span;
+    tokens.splice(range, written.map(|token| TokenWithSpan::new(token, span)));
 }
 
 /// Returns the places of the tokens that are not space.

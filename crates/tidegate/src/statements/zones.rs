@@ -1,7 +1,8 @@
 //! `SET TIME ZONE`.
 
-use sqlparser::ast::{Expr, Ident, ObjectName, Set, Value};
+use sqlparser::ast::{Expr, Ident, ObjectName, Set};
 
+use super::calls::string;
 use crate::functions::zones::{DEFAULT_ZONE, ZONE_SETTING};
 
 /// Has `SET TIME ZONE z`, which DataFusion knows only as `SET timezone = z`, set the session's zone.
@@ -12,10 +13,7 @@ pub(super) fn set_time_zone(set: &mut Set) {
     let is_default = matches!(value, Expr::Identifier(word) if word.quote_style.is_none()
         && ["default", "local"].contains(&word.value.to_lowercase().as_str()));
     let zone = match is_default {
-        true => {
-            let default = Value::SingleQuotedString(DEFAULT_ZONE.into());
-            Expr::Value(default.with_empty_span())
-        }
+        true => string(DEFAULT_ZONE),
         false => value.clone(),
     };
     let parts = ZONE_SETTING.split('.').map(Ident::new).collect::<Vec<_>>();

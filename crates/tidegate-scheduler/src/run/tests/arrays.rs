@@ -9,18 +9,18 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tidegate_device::{DeviceId, SimulatedDevice, SimulatedSpec};
 use tidegate_kernels::generated::column_of;
 use tidegate_kernels::program::{Generated, GeneratedColumn};
 use tidegate_kernels::random::{Array, Part, Simd, Values};
 use tidegate_kernels::{PipelineDevice, SimulatedPipelineDevice};
 
-use super::{sum, total_of};
-use crate::feeder::{Choice, LoadError, MorselLoader};
-use crate::place::{Place, Reason};
-use crate::queue::{ClaimPolicy, MorselId, MorselQueue, MorselSize};
+use super::{Bench, simulated, total_of};
+use crate::cache::ColumnCache;
+use crate::feeder::{LoadError, MorselLoader};
+use crate::place::Reason;
+use crate::queue::{MorselId, MorselSize};
 use crate::residency::ArrayScan;
-use crate::run::{AtomicRun, MixedRun, RunSpec, Tail};
+use crate::run::{AtomicRun, MixedRun, Tail};
 
 const PART_ROWS: u64 = 100;
 const PARTS: usize = 40;
@@ -92,50 +92,19 @@ impl MorselLoader for Dice {
     }
 }
 
-struct Bench {
-    spec: RunSpec,
-    loader: Arc<Dice>,
+/// Makes devices of these specifications, which take everything.
+fn making(devices: &[&str]) -> Bench<Dice> {
+    let device = |(number, spec): (usize, &&str)| {
+        let device = SimulatedPipelineDevice::new(simulated(number, spec));
+        Arc::new(device) as Arc<dyn PipelineDevice>
+    };
+    let devices = devices.iter().enumerate().map(device).collect();
+    let field = Field::new("x", DataType::Int64, false);
+    let schema = Arc::new(Schema::new(vec![field]));
+    Bench::of(devices, &schema, Dice::new(), ColumnCache::default())
 }
 
-impl Bench {
-    /// Makes devices of these specifications, which take everything.
-    fn new(devices: &[&str]) -> Self {
-        let loader = Dice::new();
-        let device = |(number, spec): (usize, &&str)| {
-            let spec: SimulatedSpec = spec.parse().unwrap();
-            let device = SimulatedDevice::new(DeviceId(number as u32), spec).unwrap();
-            Arc::new(SimulatedPipelineDevice::new(device)) as Arc<dyn PipelineDevice>
-        };
-        let field = Field::new("x", DataType::Int64, false);
-        let spec = RunSpec {
-            pipeline: sum(&Arc::new(Schema::new(vec![field]))),
-            devices: devices.iter().enumerate().map(device).collect(),
-            queue: Arc::new(MorselQueue::new(ClaimPolicy::DeviceOnly, vec![None])),
-            loader: Arc::clone(&loader) as _,
-            cache: Arc::default(),
-            counters: Arc::default(),
-            choice: Choice::Always(Reason::DeviceRequested),
-            host_partitions: 1,
-            strict: false,
-            host_engine: false,
-            device_slots: 2,
-            dispatch: Arc::default(),
-        };
-        Self { spec, loader }
-    }
-
-    fn free_to_choose(mut self) -> Self {
-        self.spec.queue = Arc::new(MorselQueue::new(ClaimPolicy::Shared, vec![None]));
-        self.spec.choice = Choice::EarliestFinish { host_partitions: 1 };
-        self
-    }
-
-    async fn run(&self) -> Tail {
-        let run = MixedRun::new(self.spec.clone());
-        run.weigh_residency().await.unwrap();
-        run.enter().leave().await.unwrap().unwrap()
-    }
-
+impl Bench<Dice> {
     /// Sums the devices' partial rows and the morsels that the host must still run.
     fn total(&self, tail: &Tail) -> i64 {
         let rest = tail.rest.iter();
@@ -148,22 +117,11 @@ impl Bench {
     fn loads(&self) -> usize {
         self.loader.loads.load(Ordering::Relaxed)
     }
-
-    /// Returns how many morsels each device folded.
-    fn morsels(&self) -> Vec<u64> {
-        let report = self.spec.counters.report(|place| place.to_string());
-        let of_device = |device: &Arc<dyn PipelineDevice>| {
-            let name = Place::Device(device.info().id).to_string();
-            let own = report.iter().find(|report| report.place == name);
-            own.map_or(0, |own| own.morsels)
-        };
-        self.spec.devices.iter().map(of_device).collect()
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_array_is_made_where_it_is_folded() {
-    let bench = Bench::new(&["1GB"]);
+    let bench = making(&["1GB"]);
     let tail = bench.run().await;
     assert_eq!(bench.total(&tail), bench.loader.sum());
     assert!(tail.rest.is_empty());
@@ -176,7 +134,7 @@ async fn an_array_is_made_where_it_is_folded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_device_makes_a_share() {
     // 4,000 rows take one of them a second.
-    let bench = Bench::new(&["1GB,rows=4e3/s"; 2]);
+    let bench = making(&["1GB,rows=4e3/s"; 2]);
     let tail = bench.run().await;
     assert_eq!(bench.total(&tail), bench.loader.sum());
     assert_eq!((tail.rest.len(), bench.loads()), (0, 0));
@@ -191,7 +149,7 @@ async fn a_fault_gives_each_part_back_once() {
         for launch in 1..=4 {
             let faulty = format!("1GB,rows=1e5/s,faults=launch:{launch}={fault}");
             for devices in [vec![faulty.as_str()], vec![&faulty, "1GB,rows=1e5/s"]] {
-                let bench = Bench::new(&devices);
+                let bench = making(&devices);
                 let tail = bench.run().await;
                 assert_eq!(bench.total(&tail), bench.loader.sum(), "{devices:?}");
                 let ids: BTreeSet<_> = tail.rest.iter().map(|morsel| morsel.id).collect();
@@ -206,7 +164,7 @@ async fn a_fault_gives_each_part_back_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_that_are_faster_keep_an_array_from_the_host() {
-    let fast = Bench::new(&["1GB,launch=1ns,rows=1e12/s"; 2]).free_to_choose();
+    let fast = making(&["1GB,launch=1ns,rows=1e12/s"; 2]).free_to_choose();
     let tail = fast.run().await;
     assert!(fast.spec.queue.is_for_devices());
     assert_eq!(fast.total(&tail), fast.loader.sum());
@@ -216,7 +174,7 @@ async fn devices_that_are_faster_keep_an_array_from_the_host() {
     let expected = Reason::Generated.to_string();
     assert_eq!(reasons, BTreeSet::from([expected.as_str()]));
 
-    let slow = Bench::new(&["1GB,rows=10/s"]).free_to_choose();
+    let slow = making(&["1GB,rows=10/s"]).free_to_choose();
     let run = MixedRun::new(slow.spec.clone());
     run.weigh_residency().await.unwrap();
     assert!(!slow.spec.queue.is_for_devices());
@@ -224,7 +182,7 @@ async fn devices_that_are_faster_keep_an_array_from_the_host() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_atomic_run_makes_all_of_an_array() {
-    let bench = Bench::new(&["1GB"]);
+    let bench = making(&["1GB"]);
     let rows = AtomicRun::run(&bench.spec).await.unwrap();
     assert_eq!(total_of(&rows), bench.loader.sum());
     assert_eq!(bench.loads(), 0);

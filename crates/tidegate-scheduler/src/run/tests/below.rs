@@ -15,7 +15,7 @@ const FAST: &str = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
 impl Bench {
     /// Puts these morsels into pinned memory.
     async fn with_below(self, morsels: impl IntoIterator<Item = usize>) -> Self {
-        self.spec.keep_below(&self.device, morsels).await;
+        self.spec.keep_below(self.device(), morsels).await;
         self
     }
 }
@@ -84,7 +84,7 @@ async fn it_is_shared_where_something_must_be_read_or_moving_takes_long() {
     let slow_link = Bench::new(FAST, 0..5).await.free_to_choose();
     let slow_link = slow_link.with_below(5..MORSELS).await;
     let rates = slow_link.spec.dispatch.rates();
-    rates.learn_pinned(slow_link.device.info(), 80, 100.0);
+    rates.learn_pinned(slow_link.device().info(), 80, 100.0);
     for bench in [one_missing, slow_link] {
         let run = MixedRun::new(bench.spec.clone());
         run.weigh_residency().await.unwrap();
@@ -103,7 +103,7 @@ async fn what_moving_takes_is_learned_without_waiting_for_the_device() {
         bench.spec.dispatch.rates(),
         ShapeKey::of(&bench.spec.pipeline),
     );
-    let learned = rates.device(shape, bench.device.info());
+    let learned = rates.device(shape, bench.device().info());
     let per_byte = learned.pinned_seconds_per_byte;
     assert!((per_byte * 80_000.0 - 1.0).abs() < 1e-3, "{per_byte}");
 }

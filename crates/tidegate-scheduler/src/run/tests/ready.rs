@@ -118,7 +118,7 @@ async fn a_region_of_all_or_nothing_is_the_hosts_until_kernels_are_there() {
     tell.send(()).unwrap();
     becomes_ready(&bench).await;
     let learned = bench.spec.dispatch.rates();
-    let seconds = learned.compile_seconds(shape(&bench), bench.device.info());
+    let seconds = learned.compile_seconds(shape(&bench), bench.device().info());
     assert!(seconds > 0.0 && seconds < LONG.as_secs_f64());
     let rows = AtomicRun::run(&bench.spec).await.unwrap();
     assert_eq!(total_of(&rows), ALL);

@@ -2,107 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tidegate_device::{DeviceId, SimulatedDevice, SimulatedSpec};
-use tidegate_kernels::{PipelineDevice, SimulatedPipelineDevice};
+use tidegate_kernels::SimulatedPipelineDevice;
 
-use super::{ALL, MORSELS, Numbers, key, sum, total};
-use crate::cache::{CachedChunk, CachedTable, ColumnCache};
-use crate::feeder::Choice;
-use crate::place::{Place, Reason};
+use super::{ALL, Bench, MORSELS, simulated, total};
 use crate::queue::{ClaimPolicy, MorselQueue};
 use crate::rates::ShapeKey;
-use crate::run::{MixedRun, RunSpec, Tail};
+use crate::run::{MixedRun, RunSpec};
 
-struct Bench {
-    spec: RunSpec,
-    loader: Arc<Numbers>,
-}
-
-impl Bench {
-    /// Makes devices of these specifications, each of which holds these morsels.
-    async fn new(devices: &[(&str, &[usize])]) -> Self {
-        let made = devices.iter().enumerate();
-        let made = made.map(|(number, (spec, resident))| {
-            let device = SimulatedPipelineDevice::new(simulated(number, spec));
-            (device, *resident)
-        });
-        Self::on(made.collect()).await
-    }
-
-    /// Has each of these devices hold these morsels.
-    async fn on(devices: Vec<(SimulatedPipelineDevice, &[usize])>) -> Self {
-        let cache = ColumnCache::default();
-        let mut made = Vec::new();
-        for (device, resident) in devices {
-            let device: Arc<dyn PipelineDevice> = Arc::new(device);
-            let id = device.info().id;
-            let mut table = CachedTable::new("t", id, ["v".to_string()]);
-            for &index in resident {
-                let dictionary = Arc::clone(table.dictionary(0));
-                let stored = device.store(vec![Numbers::column(index)], dictionary).await;
-                let chunk = CachedChunk {
-                    stored: Arc::new(stored.unwrap()),
-                    anchor: vec![],
-                };
-                table.insert_morsel(vec![(key(index), chunk)]);
-            }
-            cache.insert(table);
-            made.push(device);
-        }
-        let loader = Numbers::new();
-        let spec = RunSpec {
-            pipeline: sum(&loader.schema),
-            devices: made,
-            queue: Arc::new(MorselQueue::new(ClaimPolicy::DeviceOnly, vec![None])),
-            loader: Arc::clone(&loader) as _,
-            cache: Arc::new(cache),
-            counters: Arc::default(),
-            choice: Choice::Always(Reason::DeviceRequested),
-            host_engine: false,
-            host_partitions: 1,
-            strict: false,
-            device_slots: 2,
-            dispatch: Arc::default(),
-        };
-        Self { spec, loader }
-    }
-
-    fn free_to_choose(mut self) -> Self {
-        self.spec.queue = Arc::new(MorselQueue::new(ClaimPolicy::Shared, vec![None]));
-        self.spec.choice = Choice::EarliestFinish { host_partitions: 1 };
-        self
-    }
-
-    async fn run(&self) -> Tail {
-        let run = MixedRun::new(self.spec.clone());
-        run.weigh_residency().await.unwrap();
-        run.enter().leave().await.unwrap().unwrap()
-    }
-
-    fn loads(&self) -> usize {
-        self.loader.loads.load(Ordering::Relaxed)
-    }
-
-    /// Returns how many morsels each device folded.
-    fn morsels(&self) -> Vec<u64> {
-        let report = self.spec.counters.report(|place| place.to_string());
-        let of_device = |device: &Arc<dyn PipelineDevice>| {
-            let name = Place::Device(device.info().id).to_string();
-            let own = report.iter().find(|report| report.place == name);
-            own.map_or(0, |own| own.morsels)
-        };
-        self.spec.devices.iter().map(of_device).collect()
-    }
-}
-
-fn simulated(number: usize, spec: &str) -> SimulatedDevice {
-    let spec: SimulatedSpec = spec.parse().unwrap();
-    SimulatedDevice::new(DeviceId(number as u32), spec).unwrap()
+/// Makes devices of these specifications, each of which holds these morsels.
+async fn sharing(devices: &[(&str, &[usize])]) -> Bench {
+    let made = devices.iter().enumerate();
+    let made = made.map(|(number, (spec, resident))| {
+        let device = SimulatedPipelineDevice::new(simulated(number, spec));
+        (device, resident.to_vec())
+    });
+    Bench::over(made.collect()).await
 }
 
 const EVEN: [usize; 6] = [0, 2, 4, 6, 8, 10];
@@ -112,7 +30,7 @@ const ODD: [usize; 6] = [1, 3, 5, 7, 9, 11];
 async fn each_device_folds_what_it_holds() {
     // However slow one of them is, the other has no better use than to wait.
     for slow in ["1GB,rows=300/s", "1GB"] {
-        let bench = Bench::new(&[(slow, &EVEN), ("1GB", &ODD)]).await;
+        let bench = sharing(&[(slow, &EVEN), ("1GB", &ODD)]).await;
         let tail = bench.run().await;
         assert_eq!(total(&tail), ALL);
         assert!(tail.rest.is_empty());
@@ -124,7 +42,7 @@ async fn each_device_folds_what_it_holds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_holds_is_loaded_by_any() {
-    let bench = Bench::new(&[("1GB", &[0, 1, 11]), ("1GB", &[3, 4]), ("1GB", &[])]).await;
+    let bench = sharing(&[("1GB", &[0, 1, 11]), ("1GB", &[3, 4]), ("1GB", &[])]).await;
     let tail = bench.run().await;
     assert_eq!(total(&tail), ALL);
     let morsels = bench.morsels();
@@ -138,7 +56,7 @@ async fn what_a_lost_device_held_is_taken_over() {
     for fault in ["fail", "lost"] {
         for launch in 1..=3 {
             let faulty = format!("1GB,faults=launch:{launch}={fault}");
-            let bench = Bench::new(&[(&faulty, &EVEN), ("1GB", &ODD)]).await;
+            let bench = sharing(&[(&faulty, &EVEN), ("1GB", &ODD)]).await;
             let tail = bench.run().await;
             assert_eq!(total(&tail), ALL, "{faulty}");
             let ids: BTreeSet<_> = tail.rest.iter().map(|morsel| morsel.id).collect();
@@ -150,7 +68,7 @@ async fn what_a_lost_device_held_is_taken_over() {
         }
     }
     // One that is lost before the run begins leaves everything to the other.
-    let bench = Bench::new(&[("1GB,faults=launch:1=lost", &EVEN), ("1GB", &ODD)]).await;
+    let bench = sharing(&[("1GB,faults=launch:1=lost", &EVEN), ("1GB", &ODD)]).await;
     bench.run().await;
     assert!(bench.spec.devices[0].is_lost());
     let spec = RunSpec {
@@ -168,7 +86,7 @@ async fn what_a_lost_device_held_is_taken_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_that_together_hold_a_scan_get_it_if_they_are_first() {
     let fast = "1GB,launch=1ns,rows=1e12/s";
-    let bench = Bench::new(&[(fast, &EVEN), (fast, &ODD)]).await;
+    let bench = sharing(&[(fast, &EVEN), (fast, &ODD)]).await;
     let bench = bench.free_to_choose();
     let tail = bench.run().await;
     assert!(bench.spec.queue.is_for_devices());
@@ -179,7 +97,7 @@ async fn devices_that_together_hold_a_scan_get_it_if_they_are_first() {
         [(fast, &EVEN[..]), (fast, &ODD[1..])],
         [(fast, &EVEN), ("1GB,rows=10/s", &ODD)],
     ] {
-        let bench = Bench::new(&devices).await.free_to_choose();
+        let bench = sharing(&devices).await.free_to_choose();
         let run = MixedRun::new(bench.spec.clone());
         run.weigh_residency().await.unwrap();
         assert!(!bench.spec.queue.is_for_devices());
@@ -190,7 +108,7 @@ async fn devices_that_together_hold_a_scan_get_it_if_they_are_first() {
 async fn what_a_device_holds_is_left_to_it_while_copies_of_it_come_to_lie_below() {
     let fast = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
     for copied in [&EVEN[..3], &EVEN] {
-        let bench = Bench::new(&[(fast, &EVEN), (fast, &ODD)]).await;
+        let bench = sharing(&[(fast, &EVEN), (fast, &ODD)]).await;
         let bench = bench.free_to_choose();
         // The other device could take these from there, and would have all of the scan then.
         let copies = copied.iter().copied();
@@ -218,7 +136,7 @@ fn slow_host(bench: &Bench) {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_must_move_it_takes_nothing_that_its_holder_does_before() {
     let fast = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
-    let bench = Bench::new(&[("1GB,rows=3000/s", &EACH), (fast, &[])]).await;
+    let bench = sharing(&[("1GB,rows=3000/s", &EACH), (fast, &[])]).await;
     let bench = bench.free_to_choose();
     slow_host(&bench);
     let mover = &bench.spec.devices[1];
@@ -242,7 +160,7 @@ async fn who_must_move_it_takes_what_its_holder_would_do_later() {
     });
     let fast = simulated(1, "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s");
     let fast = SimulatedPipelineDevice::new(fast);
-    let bench = Bench::on(vec![(slow, &EACH), (fast, &[])]).await;
+    let bench = Bench::over(vec![(slow, EACH.to_vec()), (fast, Vec::new())]).await;
     let bench = bench.free_to_choose();
     slow_host(&bench);
     let mover = &bench.spec.devices[1];
@@ -269,7 +187,7 @@ async fn what_a_helper_declines_is_the_hosts_once_its_holder_is_lost() {
     // A turn of it is one morsel, so that most of them wait when it is lost.
     let holder = "1GB,rows=100/s,faults=launch:1=lost";
     let fast = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
-    let bench = Bench::new(&[(holder, &EACH), (fast, &[])]).await;
+    let bench = sharing(&[(holder, &EACH), (fast, &[])]).await;
     let bench = bench.free_to_choose();
     slow_host(&bench);
     let mover = &bench.spec.devices[1];

@@ -19,6 +19,14 @@ pub(super) enum Grammar {
 }
 
 impl Grammar {
+    /// Returns the name of the function that reads it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::C => "printf",
+            Self::Fmt => "format",
+        }
+    }
+
     pub(super) fn example(self) -> &'static str {
         match self {
             Self::C => "printf('%d is %s', 1, 'one')",

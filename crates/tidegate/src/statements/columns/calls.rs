@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Function, Query, Visitor, VisitorMut};
+use sqlparser::ast::{Expr, Function, Query, VisitorMut};
 
 use super::super::visits;
 use crate::functions::forms;
@@ -19,37 +19,16 @@ pub(super) fn is_columns(call: &Function) -> bool {
 
 /// Returns the calls of `COLUMNS` in an expression.
 pub(super) fn calls_of(expr: &Expr) -> Vec<Function> {
-    #[derive(Default)]
-    struct Calls {
-        depth: usize,
-        found: Vec<Function>,
-    }
-    impl Visitor for Calls {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.depth += 1;
-            ControlFlow::Continue(())
+    let mut found = Vec::new();
+    let _ = visits::read_own_expressions(expr, |expr| {
+        if let Expr::Function(call) = expr
+            && is_columns(call)
+        {
+            found.push(call.clone());
         }
-
-        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            if let Expr::Function(call) = expr
-                && self.depth == 0
-                && is_columns(call)
-            {
-                self.found.push(call.clone());
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut calls = Calls::default();
-    let _ = visits::read(expr, &mut calls);
-    calls.found
+        ControlFlow::<()>::Continue(())
+    });
+    found
 }
 
 /// Returns an expression with values in the place of its calls, in their order.

@@ -1,22 +1,18 @@
 //! Which columns get a table before them, and which stay.
 
-use sqlparser::ast::{Ident, SetExpr, Statement};
-use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::Parser;
+use sqlparser::ast::{Ident, SetExpr};
 
 use super::TableColumn;
+use crate::statements::tests::query;
 
 #[track_caller]
 fn check(sql: &str, expect: &str) {
-    let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-    let Some(Statement::Query(query)) = statements.first_mut() else {
-        panic!("{sql} is no query");
-    };
+    let mut query = query(sql);
     if let SetExpr::Select(select) = query.body.as_mut() {
         super::bind(select, &[]);
     }
-    super::bind_order(query, &[]);
-    super::write_conditions(query, &[]);
+    super::bind_order(&mut query, &[]);
+    super::write_conditions(&mut query, &[]);
     assert_eq!(query.to_string(), expect);
 }
 
@@ -152,12 +148,9 @@ fn columns_of_tables_tell_what_the_text_leaves_open() {
              FROM a RIGHT JOIN b USING(x) JOIN c USING(k)",
         ),
     ] {
-        let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-        let Some(Statement::Query(query)) = statements.first_mut() else {
-            panic!("{sql} is no query");
-        };
-        assert!(super::is_open(query), "{sql}");
-        super::bind_open(query, &tables);
+        let mut query = query(sql);
+        assert!(super::is_open(&query), "{sql}");
+        super::bind_open(&mut query, &tables);
         assert_eq!(query.to_string(), expect);
     }
 }
