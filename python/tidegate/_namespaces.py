@@ -431,16 +431,16 @@ class Lists(_Namespace):
         return self._call("array_to_string", separator)
 
     def sort(self) -> Expr:
-        """Sort the elements."""
-        return self._call("array_sort")
+        """Sort the elements; NULLs are first."""
+        return self._call("array_sort", "ASC", "NULLS FIRST")
 
     def reverse(self) -> Expr:
         """Turn the order of the elements around."""
         return self._call("array_reverse")
 
     def unique(self) -> Expr:
-        """Keep one of the elements that are equal."""
-        return self._call("array_distinct")
+        """Keep one of the elements that are equal; NULL is one."""
+        return self._call("array_union", self._expr)
 
     def n_unique(self) -> Expr:
         """Count the different elements; NULL is one."""

@@ -1,13 +1,15 @@
 //! The command line: what can be typed, and what it means.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::process;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tidegate::{SimulatedSpec, StoreOptions};
 
@@ -476,8 +478,19 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Args {
         Ok(file) => file,
         Err(message) => refuse(message),
     };
-    let matches = file.apply(Args::command()).try_get_matches_from(arguments);
-    let matches = matches.unwrap_or_else(|error| explained(error).exit());
+    let matches = file
+        .apply(Args::command())
+        .try_get_matches_from(arguments.clone());
+    let matches = matches.unwrap_or_else(|error| {
+        if error.kind() == ErrorKind::DisplayHelp
+            && let Some(help) = help_of_server(&arguments)
+        {
+            // Whether anybody reads it is no matter, as for any other help.
+            let _ = io::stdout().lock().write_all(help.as_bytes());
+            process::exit(0);
+        }
+        explained(error).exit()
+    });
     let mut args = from_matches(&matches).unwrap_or_else(|error| error.exit());
     args.settings = match file.settings(&args.set) {
         Ok(settings) => settings,
@@ -486,6 +499,40 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Args {
     args.options = file.options(&matches);
     args.session.stores = file.stores();
     args
+}
+
+/// Completes a command, and hides from the help of `serve` what has no effect there: how results are shown.
+pub(crate) fn with_own_help(mut command: Command) -> Command {
+    const SHOWN: [&str; 6] = [
+        "format",
+        "maxrows",
+        "timing",
+        "placement",
+        "quiet",
+        "no_progress",
+    ];
+    command.build();
+    command.mut_subcommand("serve", |serve| {
+        serve.mut_args(|arg| match SHOWN.contains(&arg.get_id().as_str()) {
+            true => arg.hide(true),
+            false => arg,
+        })
+    })
+}
+
+/// Returns the help of `serve`, if that is asked for.
+fn help_of_server(arguments: &[OsString]) -> Option<String> {
+    let is_there = |word: &str| arguments.iter().any(|argument| argument == word);
+    if !is_there("serve") || is_there("hash-password") || is_there("help") {
+        return None;
+    }
+    let mut command = with_own_help(Args::command());
+    let serve = command.find_subcommand_mut("serve")?;
+    let help = match is_there("--help") {
+        true => serve.render_long_help(),
+        false => serve.render_help(),
+    };
+    Some(help.to_string())
 }
 
 /// Says what to do with a file that was named in the place of a subcommand.

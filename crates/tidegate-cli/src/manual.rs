@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args::Args;
+use crate::args::{self, Args};
 use crate::console;
 use crate::exit::{DONE, FAILED};
 
@@ -21,6 +21,11 @@ pub(crate) fn completions(shell: Shell) -> u8 {
 pub(crate) fn page(of: Option<&str>) -> u8 {
     let mut command = Args::command();
     command.build();
+    if of == Some("serve") {
+        command = args::with_own_help(command);
+    }
+    let version = command.get_version().unwrap_or_default();
+    let source = format!("tidegate {version}");
     let page = match of {
         None => command,
         Some(name) => match command.find_subcommand(name) {
@@ -35,7 +40,7 @@ pub(crate) fn page(of: Option<&str>) -> u8 {
         },
     };
     let mut text = Vec::new();
-    match Man::new(page).render(&mut text) {
+    match Man::new(page).source(source).render(&mut text) {
         Ok(()) => write(&text),
         Err(error) => told(&error),
     }

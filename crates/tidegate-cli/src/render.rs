@@ -116,6 +116,10 @@ where
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| Failure::Query(error.into()))?;
         shown.rows += batch.num_rows();
+        let batch = match style.format {
+            Format::Arrow | Format::Parquet => batch,
+            _ => tidegate::with_span_texts(&batch)?,
+        };
         printer.batch(batch, &mut text)?;
         output.write_all(&text).map_err(Failure::output)?;
         text.clear();

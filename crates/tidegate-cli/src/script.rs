@@ -95,7 +95,7 @@ pub(crate) struct Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
     Statement(Statement),
-    /// A line such as `\\timing on`.
+    /// A line such as `\\timing on`, or `exit`.
     Command(String),
 }
 
@@ -108,7 +108,9 @@ fn cut(text: &str) -> Result<Vec<Step>, String> {
     for (line, number) in text.split_inclusive('\n').zip(1_u64..) {
         let open = &text[begun..offset];
         offset += line.len();
-        if !is_command(line) || !(open.trim().is_empty() || statements::is_complete(open)) {
+        if !(is_command(line) || is_leave(line))
+            || !(open.trim().is_empty() || statements::is_complete(open))
+        {
             continue;
         }
         append(open, first_line, text, &mut steps)?;
@@ -132,6 +134,14 @@ fn is_command(line: &str) -> bool {
         && letters
             .next()
             .is_some_and(|letter| letter.is_alphabetic() || letter == '?')
+}
+
+/// Tells whether a statement is one of the words by which people leave other shells.
+pub(crate) fn is_leave(text: &str) -> bool {
+    let word = text.trim().trim_end_matches(';').trim_end();
+    ["exit", "quit"]
+        .iter()
+        .any(|leave| word.eq_ignore_ascii_case(leave))
 }
 
 /// Adds the statements of a part of a text, which begins on a line of it.

@@ -15,7 +15,7 @@ use crate::destination::Destination;
 use crate::exit::{DONE, FAILED};
 use crate::failure::Failure;
 use crate::run::Runner;
-use crate::script::{Script, Step, What};
+use crate::script::{Script, Step, What, is_leave};
 use crate::signals::{Heard, Signal, Signals};
 
 use command::Expansion;
@@ -403,14 +403,6 @@ impl Shell {
             console::note(text);
         }
     }
-}
-
-/// Tells whether a statement is one of the words by which people leave other shells.
-fn is_leave(text: &str) -> bool {
-    let word = text.trim().trim_end_matches(';').trim_end();
-    ["exit", "quit"]
-        .iter()
-        .any(|leave| word.eq_ignore_ascii_case(leave))
 }
 
 fn failed(message: impl std::fmt::Display, place: Option<&str>) -> Outcome {

@@ -78,6 +78,7 @@ impl Rows {
         let failed = |error: ArrowError| raise(&Error::new(ErrorKind::Internal, error.to_string()));
         let mut rows = Vec::new();
         for batch in &self.batches {
+            let batch = &tidegate::with_span_texts(batch).map_err(failed)?;
             let options = FormatOptions::default().with_display_error(true);
             let columns = batch.columns().iter();
             let formatters =

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::types::{
-    ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Date32Type, Decimal128Type, DecimalType, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use arrow::array::{
     Array, ArrayRef, BooleanBuilder, PrimitiveArray, PrimitiveBuilder, StringBuilder,
@@ -78,7 +79,7 @@ impl ColumnReader {
             ($type:ty) => {
                 self.primitive::<$type>(values, bad, |text| {
                     numbers
-                        .integer(text)
+                        .integer::<i64>(text)
                         .and_then(|number| number.try_into().ok())
                 })
             };
@@ -95,16 +96,18 @@ impl ColumnReader {
             DataType::UInt8 => integers!(UInt8Type),
             DataType::UInt16 => integers!(UInt16Type),
             DataType::UInt32 => integers!(UInt32Type),
-            DataType::UInt64 => integers!(UInt64Type),
+            // `-0` is none of them for Rust.
+            DataType::UInt64 => self.primitive::<UInt64Type>(values, bad, |text| {
+                let negative = || numbers.integer::<i64>(text)?.try_into().ok();
+                numbers.integer(text).or_else(negative)
+            }),
             DataType::Float32 => self.primitive::<Float32Type>(values, bad, |text| {
                 numbers.double(text).map(|number| number as f32)
             }),
             DataType::Float64 => {
                 self.primitive::<Float64Type>(values, bad, |text| numbers.double(text))
             }
-            DataType::Date32 => {
-                self.primitive::<Date32Type>(values, bad, |text| self.date.days(text))
-            }
+            DataType::Date32 => self.primitive::<Date32Type>(values, bad, |text| self.days(text)),
             DataType::Time64(TimeUnit::Nanosecond) => {
                 self.primitive::<Time64NanosecondType>(values, bad, temporal::time)
             }
@@ -131,6 +134,15 @@ impl ColumnReader {
             true => format!("{name}{written}, which the rows that were looked at are"),
             false => format!("{name}{written}, the type that was given"),
         }
+    }
+
+    /// Reads a date. Where the user says that it is one, a time of day may stand behind it.
+    fn days(&self, text: &str) -> Option<i32> {
+        let with_time = || match self.numbers.is_strict {
+            true => None,
+            false => Some(self.timestamp.moment(text)?.days),
+        };
+        self.date.days(text).or_else(with_time)
     }
 
     fn is_given_null(&self, text: &str) -> bool {
@@ -188,8 +200,8 @@ impl ColumnReader {
             match lower.as_str() {
                 "true" => Some(true),
                 "false" => Some(false),
-                "t" | "yes" | "y" | "1" if !is_strict => Some(true),
-                "f" | "no" | "n" | "0" if !is_strict => Some(false),
+                "t" | "yes" | "y" | "on" | "1" if !is_strict => Some(true),
+                "f" | "no" | "n" | "off" | "0" if !is_strict => Some(false),
                 _ => None,
             }
         };
@@ -277,8 +289,7 @@ impl ColumnReader {
         let numbers = self.numbers;
         let decimals = self.primitives::<Decimal128Type>(values, bad, |text| {
             let mut buffer = [0; 64];
-            let plain = numbers.plain(text, &mut buffer)?;
-            parse_decimal::<Decimal128Type>(plain, precision, scale).ok()
+            rounded(numbers.plain(text, &mut buffer)?, precision, scale)
         });
         Ok(Arc::new(
             decimals.with_precision_and_scale(precision, scale)?,
@@ -297,4 +308,21 @@ impl ColumnReader {
         bad.extend((0..strings.len()).filter(is_lost));
         Ok(cast)
     }
+}
+
+/// Reads a decimal; digits behind its scale round it, as a cast does. Arrow leaves them out.
+fn rounded(plain: &str, precision: u8, scale: i8) -> Option<i128> {
+    let value = parse_decimal::<Decimal128Type>(plain, precision, scale).ok()?;
+    let fraction = plain.split_once('.').map_or("", |(_, fraction)| fraction);
+    let next = fraction.as_bytes().get(usize::try_from(scale).ok()?);
+    let is_rounded = next.is_some_and(|digit| (b'5'..=b'9').contains(digit));
+    // Arrow rounds numbers with an exponent itself.
+    if !is_rounded || plain.contains(['e', 'E']) {
+        return Some(value);
+    }
+    let value = match plain.starts_with('-') {
+        true => value - 1,
+        false => value + 1,
+    };
+    Decimal128Type::is_valid_decimal_precision(value, precision).then_some(value)
 }

@@ -311,6 +311,7 @@ impl Decoder {
                 column: column.name.clone(),
                 value: quoted(value),
                 expected: column.expected(),
+                is_given: !column.numbers.is_strict,
             },
         }
     }

@@ -28,9 +28,8 @@ pub enum SniffError {
 pub enum ReadError {
     /// A value that its column's type does not have.
     #[error(
-        "line {line}, column \"{column}\": '{value}' is not {expected}; read the column as text with types => {{'{column}': 'VARCHAR'}}, look at \
-         more rows with sample_size => -1, read all as text with all_varchar => true, or leave such rows \
-         out with ignore_errors => true"
+        "line {line}, column \"{column}\": '{value}' is not {expected}; {}",
+        ways_out(.column, .is_given)
     )]
     Value {
         /// The line that the row begins on, from 1.
@@ -41,6 +40,8 @@ pub enum ReadError {
         value: String,
         /// What it should be.
         expected: String,
+        /// Whether the column's type was given, and not found.
+        is_given: bool,
     },
     /// A row with other than the header's number of values.
     #[error(
@@ -99,6 +100,17 @@ pub enum ReadError {
     /// A failure of Arrow's.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
+}
+
+/// Says what helps against a value of another type than its column's.
+fn ways_out(column: &str, is_given: &bool) -> String {
+    match *is_given {
+        true => "leave such rows out with ignore_errors => true, or say what stands for NULL with nullstr => '…'".into(),
+        false => format!(
+            "read the column as text with types => {{'{column}': 'VARCHAR'}}, look at more rows with sample_size => -1, read \
+             all as text with all_varchar => true, or leave such rows out with ignore_errors => true"
+        ),
+    }
 }
 
 /// Shortens a value for a message.

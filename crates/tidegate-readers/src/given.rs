@@ -38,9 +38,13 @@ pub struct Given {
     pub columns: Option<Vec<(String, DataType)>>,
     /// All columns' names, by place.
     pub names: Option<Vec<String>>,
+    /// Whether names of the header become those that need no quotes in SQL.
+    pub normalize_names: bool,
     /// Types of some columns, by name.
     pub types: Vec<(String, DataType)>,
-    /// Whether all columns are text.
+    /// Types of the first columns, by place; `None` is "find it".
+    pub types_by_place: Vec<Option<DataType>>,
+    /// Whether all columns are text that are given no type.
     pub all_text: bool,
     /// Whether short rows end with NULLs.
     pub null_padding: bool,

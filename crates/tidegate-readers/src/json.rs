@@ -1,12 +1,15 @@
 //! The columns of JSON: fields in the order in which the file has them.
 //!
-//! A file is objects one after the other (newlines between them or not), or one array of objects. A field
+//! A file is objects one after the other (newlines between them or not), or one array of objects; an array of other values
+//! has one column, `json`. A field
 //! has the type that all of its values share; where they share none, it is text, and objects and lists are the JSON
 //! that they are. Strings that are all dates, `2024-01-31`, or times, `2024-01-31T10:00:00Z`, are of those types.
 
 mod fields;
+mod formats;
 mod lines;
 mod texts;
+mod values;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,11 +22,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::SniffError;
 use crate::sample::Sample;
-use crate::sniff::UTC;
+use crate::sniff::{UTC, WIDE};
 
 pub use fields::ObjectFields;
+pub use formats::JsonFormats;
 pub use lines::LineDecoder;
 pub use texts::Texts;
+pub use values::Wrapper;
 
 /// The most bytes of an object.
 pub const OBJECT_BYTES_MAX: usize = 16 << 20;
@@ -35,8 +40,10 @@ const FIELDS_MAX: usize = 100_000;
 pub enum Layout {
     /// Objects one after the other.
     Objects,
-    /// An array of objects.
+    /// An array of objects, some of which may be null.
     Array,
+    /// An array of other values.
+    Values,
 }
 
 /// The options of `read_json`.
@@ -50,6 +57,8 @@ pub struct GivenJson {
     pub ignore_errors: bool,
     /// About so many rows are looked at; [`usize::MAX`] for all.
     pub sample_rows: Option<usize>,
+    /// How dates and timestamps are written.
+    pub formats: JsonFormats,
 }
 
 /// What was found of a file.
@@ -74,6 +83,8 @@ pub enum Shape {
     Boolean,
     /// A whole number of 64 bits.
     Integer,
+    /// A whole number of up to 38 digits.
+    Wide,
     /// A number.
     Number,
     /// A date.
@@ -146,7 +157,9 @@ impl Shape {
         *self = match (this, other) {
             (Self::Null, other) => other,
             (this, Self::Null) => this,
-            (Self::Integer, Self::Number) | (Self::Number, Self::Integer) => Self::Number,
+            (Self::Integer, Self::Wide) | (Self::Wide, Self::Integer) => Self::Wide,
+            (Self::Integer | Self::Wide, Self::Number)
+            | (Self::Number, Self::Integer | Self::Wide) => Self::Number,
             (Self::Date, Self::Timestamp) | (Self::Timestamp, Self::Date) => Self::Timestamp,
             (Self::List(mut this), Self::List(other)) => {
                 this.merge(*other);
@@ -171,12 +184,33 @@ impl Shape {
             Self::Null | Self::Text | Self::Mixed => DataType::Utf8,
             Self::Boolean => DataType::Boolean,
             Self::Integer => DataType::Int64,
+            Self::Wide => WIDE,
             Self::Number => DataType::Float64,
             Self::Date => DataType::Date32,
             Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
             Self::Instant => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
             Self::List(item) => DataType::new_list(item.data_type(), true),
             Self::Object(fields) => DataType::Struct(fields_of(fields)),
+        }
+    }
+
+    /// Tells whether whole numbers of more than 64 bits are in it.
+    fn has_wide(&self) -> bool {
+        match self {
+            Self::Wide => true,
+            Self::List(item) => item.has_wide(),
+            Self::Object(fields) => fields.iter().any(|(_, shape)| shape.has_wide()),
+            _ => false,
+        }
+    }
+
+    /// Takes such numbers for numbers.
+    fn narrow(&mut self) {
+        match self {
+            Self::Wide => *self = Self::Number,
+            Self::List(item) => item.narrow(),
+            Self::Object(fields) => fields.narrow(),
+            _ => {}
         }
     }
 
@@ -225,10 +259,23 @@ pub fn sniff_json(sample: &Sample, given: &GivenJson) -> Result<SniffedJson, Sni
             return Err(SniffError::Json(message.into()));
         }
     };
-    let shape = match &given.columns {
+    let mut shape = match &given.columns {
         Some(_) => Shape::Null,
         None => found_shape(sample, text, layout, by_line)?,
     };
+    // The parser makes one number of 1e20 and of its digits.
+    let mut pieces = sample.pieces.iter();
+    if shape.has_wide() && !pieces.any(|piece| has_long_integer(&piece.bytes)) {
+        shape.narrow();
+    }
+    let (layout, mut shape) = match (layout, shape) {
+        (_, shape @ (Shape::Object(_) | Shape::Null)) => (layout, shape),
+        (Layout::Array, shape) => (Layout::Values, of_values(shape)),
+        (layout, shape) => (layout, shape),
+    };
+    if !given.formats.is_empty() {
+        given.formats.find(sample, layout, &mut shape);
+    }
     match shape {
         Shape::Object(_) => {}
         Shape::Null if !by_line || given.columns.is_some() => {}
@@ -247,6 +294,13 @@ pub fn sniff_json(sample: &Sample, given: &GivenJson) -> Result<SniffedJson, Sni
         is_known: sample.is_whole || given.columns.is_some(),
         by_line,
     })
+}
+
+/// Returns the objects that elements of an array become.
+fn of_values(shape: Shape) -> Shape {
+    let mut fields = ObjectFields::default();
+    fields.add(values::COLUMN.into(), shape, 0);
+    Shape::Object(fields)
 }
 
 /// Returns whether the head of a sample may end within its first object: a larger head has to be looked at.
@@ -273,7 +327,7 @@ fn found_shape(
     let mut shape = Shape::Null;
     let is_whole = sample.pieces.first().is_some_and(|piece| piece.is_last);
     match layout {
-        Layout::Array => array(head, is_whole, &mut shape)?,
+        Layout::Array | Layout::Values => array(head, is_whole, &mut shape)?,
         Layout::Objects if by_line => lines(head, is_whole, &mut shape),
         Layout::Objects => objects(head, is_whole, &mut shape)?,
     }
@@ -319,7 +373,7 @@ pub struct Flattener {
 }
 
 impl Flattener {
-    /// Blanks the array's brackets, and the commas between its values.
+    /// Blanks the array's brackets, and the commas between its values; null becomes an object without fields.
     pub fn flatten(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             if self.is_text {
@@ -346,6 +400,9 @@ impl Flattener {
                     }
                 }
                 b',' if self.depth == 1 => *byte = b' ',
+                b'n' if self.depth == 1 => *byte = b'{',
+                b'u' if self.depth == 1 => *byte = b'}',
+                b'l' if self.depth == 1 => *byte = b' ',
                 _ => {}
             }
         }
@@ -392,6 +449,33 @@ fn array(text: &[u8], is_whole: bool, shape: &mut Shape) -> Result<(), SniffErro
         }
         at += values.byte_offset();
     }
+}
+
+/// Tells whether some whole number is written with more digits than 64 bits always hold.
+fn has_long_integer(text: &[u8]) -> bool {
+    const DIGITS_MIN: usize = 19;
+    let (mut at, mut is_string) = (0, false);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'\\' if is_string => at += 1,
+            b'"' => is_string = !is_string,
+            b'-' | b'0'..=b'9' if !is_string => {
+                let number = &text[at..];
+                let is_part =
+                    |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                let end = number.iter().position(|byte| !is_part(byte));
+                let number = &number[..end.unwrap_or(number.len())];
+                let digits = number.strip_prefix(b"-").unwrap_or(number);
+                if digits.len() >= DIGITS_MIN && digits.iter().all(u8::is_ascii_digit) {
+                    return true;
+                }
+                at += number.len() - 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    false
 }
 
 /// Says where a text is not JSON.
@@ -467,12 +551,17 @@ impl<'de> Visitor<'de> for ShapeVisitor {
     fn visit_u64<E>(self, value: u64) -> Result<Shape, E> {
         Ok(match i64::try_from(value) {
             Ok(_) => Shape::Integer,
-            Err(_) => Shape::Number,
+            Err(_) => Shape::Wide,
         })
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
-        Ok(Shape::Number)
+    fn visit_f64<E>(self, value: f64) -> Result<Shape, E> {
+        // Between what 64 bits hold, and 38 digits.
+        let is_wide = value.fract() == 0.0 && (9e18..1e38).contains(&value.abs());
+        Ok(match is_wide {
+            true => Shape::Wide,
+            false => Shape::Number,
+        })
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Shape, E> {

@@ -3,6 +3,8 @@
 //! Digits are grouped in threes or not at all. A number that begins with a zero that counts for nothing
 //! (`007`) or with a plus (`+49123`) is an identifier: it is one only where the user says so.
 
+use std::str::FromStr;
+
 use crate::sniff::Traits;
 
 /// The longest number that has groups or a decimal comma.
@@ -155,8 +157,8 @@ fn parse_plain_integer(value: &[u8]) -> Option<i64> {
 }
 
 impl NumberFormat {
-    /// Reads a whole number.
-    pub(crate) fn integer(self, value: &str) -> Option<i64> {
+    /// Reads a whole number; `None` for one that the type does not hold, too.
+    pub(crate) fn integer<T: FromStr>(self, value: &str) -> Option<T> {
         self.check(value)?;
         match value.parse() {
             Ok(number) => Some(number),

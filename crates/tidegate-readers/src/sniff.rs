@@ -5,11 +5,14 @@
 //!    with the most regular rows of the most plausible values wins. The measure is that of van den Burg,
 //!    Nazábal and Sutton, "Wrangling Messy CSV Files by Detecting Row and Type Patterns" (2019), with the
 //!    rows counted by their length.
+//!    What makes a quote part of a value is found before (`escapes`).
 //! 3. The type of each column (`types`): a value has [`Traits`], those that all values of a column share are
 //!    the column's. Words that stand for NULL have all traits.
 //! 4. The header (`header`): a first row whose values lack the traits of those below them.
 
+mod escapes;
 mod header;
+mod plain_names;
 mod syntax;
 mod traits;
 mod types;
@@ -23,7 +26,7 @@ use crate::sample::Sample;
 
 pub(crate) use traits::Traits;
 use types::Facts;
-pub(crate) use types::UTC;
+pub(crate) use types::{UTC, WIDE};
 
 /// The share of a piece's rows that must have the file's width for the others to count, in percent.
 const FITTING_PERCENT: usize = 80;

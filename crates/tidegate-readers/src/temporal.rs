@@ -151,7 +151,7 @@ impl DateFormat {
 
 /// A moment as it is written: its place on the calendar, and how far that is ahead of UTC.
 pub(crate) struct Moment {
-    days: i32,
+    pub(crate) days: i32,
     /// Nanoseconds of the day.
     nanos: i64,
     /// Seconds ahead of UTC, where a zone is written.

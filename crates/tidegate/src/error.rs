@@ -2,6 +2,7 @@
 
 mod existence;
 mod place;
+mod plainly;
 mod raised;
 mod reworded;
 mod upstream;
@@ -16,6 +17,7 @@ use datafusion::error::DataFusionError;
 use tokio::task::JoinError;
 
 pub use place::SqlPlace;
+pub(crate) use plainly::without_path;
 pub(crate) use raised::in_one_text;
 pub(crate) use upstream::{Mistake, span};
 pub(crate) use wording::in_sql;

@@ -10,7 +10,8 @@
 //! - `footers` are those of Parquet files that planning has read.
 //! - `present` compares a query's tables with the files that are there: deleted and emptied files.
 //!
-//! What is written is written whole or not at all (`whole`), and not among other files (`copied`).
+//! What is written is written whole or not at all (`whole`), and not among other files (`copied`); objects of JSON have
+//! all of their fields (`json_sink`).
 //!
 //! Arrow IPC is read by a source of our own ([`ipc`]), since DataFusion's allocates what a file claims.
 //! Parquet is read by DataFusion's, behind readers that check footers and pages (`parquet`).
@@ -20,6 +21,7 @@ pub(crate) mod footers;
 pub(crate) mod format;
 pub(crate) mod guard;
 pub mod ipc;
+pub(crate) mod json_sink;
 pub(crate) mod layer;
 pub(crate) mod listed;
 pub(crate) mod parquet;
@@ -69,15 +71,32 @@ pub(crate) fn unlike(files: &[(String, SchemaRef)]) -> Option<Error> {
             if merged.try_merge(field).is_err() {
                 let message = format!(
                     "the column \"{}\" is {before} in {first} and {} in {file}: put them together with \
-                     union_by_name => true, as in read_parquet('…', union_by_name => true)",
+                     union_by_name => true, as in {}('…', union_by_name => true)",
                     field.name(),
-                    sql_type(field.data_type())
+                    sql_type(field.data_type()),
+                    reader_of(file)
                 );
                 return Some(Error::new(ErrorKind::Sql, message));
             }
         }
     }
     None
+}
+
+/// Returns the function that reads files like one, by its ending.
+fn reader_of(file: &str) -> &'static str {
+    let name = file.to_ascii_lowercase();
+    let packed = [".gz", ".zst", ".bz2", ".xz"];
+    let name = packed
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending))
+        .unwrap_or(&name);
+    match name.rsplit('.').next() {
+        Some("csv" | "tsv" | "tab" | "psv" | "txt") => "read_csv",
+        Some("json" | "ndjson" | "jsonl") => "read_json",
+        Some("arrow" | "arrows" | "ipc" | "feather") => "read_arrow",
+        _ => "read_parquet",
+    }
 }
 
 /// Names a file of a store as a user would.

@@ -4,17 +4,23 @@
 //! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
 //! that they run wherever that expression would. [`custom`] has those that a program registers, with
 //! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
-//! [`dates`] dates with a time of day, [`or_null`] the value of a subquery without rows,
-//! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`len`] what `len` counts, [`bits`] those
+//! [`dates`] dates with a time of day, [`instants`] sums of instants and intervals, [`instant_series`] series of them, [`instant_minutes`] their minutes, [`text_instants`] text that is cast to them, [`or_null`] the value of a subquery without rows,
+//! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`whole_decimals`] `ceil` and `floor`, [`len`] what `len` counts, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
-//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`with_arguments`] calls functions of DataFusion's with other arguments. [`forms`] has functions of
+//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, and [`approximate`] about that, [`product`] the product, [`single`] the value of a subquery, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`with_arguments`] calls functions of DataFusion's with other arguments. [`forms`] has functions of
 //! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
-//! strips letters, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
+//! strips letters, [`alike`] takes times of different units, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
 //! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
-//! [`nested_text`] writes lists, structs and maps, [`reduce`] makes one value of a list, [`settings`] tells settings, [`spans`] splits differences of times, and [`special`] computes gamma.
+//! [`listed_nulls`] treats NULL in lists as DuckDB does,
+//! [`nested_text`] writes lists, structs and maps, [`nested_edits`] makes them of others, [`reduce`] makes one value of a
+//! list, [`settings`] tells settings, [`uuids`] reads UUIDs, [`encoded`] writes text that stands for something else, [`spans`]
+//! splits differences of times, [`span_texts`] writes them, [`time_buckets`] finds the beginnings of buckets, [`special`]
+//! computes gamma, and [`variables`] has the values of `SET VARIABLE`.
 
 mod accents;
 mod ages;
+pub(crate) mod alike;
+pub(crate) mod approximate;
 mod bars;
 pub(crate) mod bits;
 pub(crate) mod bounded;
@@ -24,23 +30,30 @@ pub(crate) mod custom;
 pub(crate) mod dates;
 mod digits;
 pub(crate) mod division;
+mod encoded;
 pub(crate) mod epochs;
 pub(crate) mod folding;
 pub(crate) mod formatted;
 pub(crate) mod forms;
 mod group_references;
 mod hashes;
+pub(crate) mod instant_minutes;
+mod instant_series;
+pub(crate) mod instants;
 pub(crate) mod intervals;
 pub(crate) mod json;
+pub(crate) mod kept;
 pub(crate) mod len;
 pub(crate) mod letters;
 pub(crate) mod like_pattern;
 mod likeness;
 pub(crate) mod linear;
+pub(crate) mod listed_nulls;
 pub(crate) mod lists;
 pub(crate) mod macros;
 pub(crate) mod moments;
 pub(crate) mod multiples;
+mod nested_edits;
 pub(crate) mod nested_text;
 pub(crate) mod or_null;
 pub(crate) mod ordered_lists;
@@ -52,12 +65,19 @@ pub(crate) mod regexes;
 pub(crate) mod settings;
 pub(crate) mod similar_to;
 pub(crate) mod single;
+pub(crate) mod span_texts;
 pub(crate) mod spans;
 mod special;
 pub(crate) mod sql;
+pub(crate) mod sql_types;
 mod strptime;
 pub(crate) mod subscripts;
+pub(crate) mod text_instants;
+mod time_buckets;
 pub(crate) mod times;
+mod uuids;
+pub(crate) mod variables;
+pub(crate) mod whole_decimals;
 mod with_arguments;
 pub(crate) mod zones;
 
@@ -67,6 +87,7 @@ use datafusion::arrow::compute::can_cast_types;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::ScalarUDF;
 
 /// Adds the functions that need nothing of a session, some of which stand in the place of DataFusion's.
@@ -80,26 +101,44 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         bars::function(),
         bits::function(),
         clock::function(),
+        division::function(),
         group_references::function(&*registry)?,
         hashes::function(),
+        instant_minutes::function(),
         letters::function(&*registry)?,
         nested_text::function(),
         settings::function(),
         similar_to::function(),
+        span_texts::function(),
         spans::function(),
+        variables::function(),
+        time_buckets::function(),
     ];
     let several = digits::functions().into_iter();
     let several = several.chain(likeness::functions());
     let several = several.chain(special::functions());
     let several = several.chain(epochs::functions());
     let several = several.chain(formatted::functions());
+    let several = several.chain(instant_series::functions(&*registry)?);
+    let several = several.chain(instants::functions());
+    let several = several.chain(text_instants::functions());
+    let several = several.chain(whole_decimals::functions(&*registry)?);
     let several = several.chain(multiples::functions());
+    let several = several.chain(listed_nulls::functions(&*registry)?);
     let several = several.chain(regexes::functions());
+    let several = several.chain(uuids::functions());
+    let several = several.chain(encoded::functions());
+    let several = several.chain(nested_edits::functions());
     for function in single.into_iter().chain(several) {
         registry.register_udf(Arc::new(function))?;
     }
     registry.register_higher_order_function(Arc::new(reduce::function()))?;
     Ok(())
+}
+
+/// Puts table functions in the place of DataFusion's.
+pub(crate) fn register_tables(state: &mut SessionState) {
+    instant_series::register_tables(state);
 }
 
 /// Tells whether a user made a function.

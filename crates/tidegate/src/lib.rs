@@ -64,6 +64,7 @@ pub use error::{Error, ErrorKind, SqlPlace, causes};
 pub use floats::CanonicalFloats;
 pub use frames::{Backend, FrameExt};
 pub use functions::custom::ScalarFunction;
+pub use functions::span_texts::with_span_texts;
 pub use mapping::{DeviceBatch, DeviceColumn, DeviceWorkError, MapOptions};
 pub use options::TidegateOptions;
 pub use query::{

@@ -16,7 +16,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use sqlparser::tokenizer::Location;
 
-use crate::error::{Error, ErrorKind, Mistake, SqlPlace, span};
+use crate::error::{Error, ErrorKind, Mistake, SqlPlace, in_sql, span, without_path};
 use crate::functions::forms;
 use crate::statements::StatementError;
 use names::{row, row_of_message};
@@ -24,6 +24,11 @@ use words::Words;
 
 /// How the error begins of an aggregate in WHERE, also of a subquery that has one of the query around it.
 const AGGREGATE_IN_WHERE: &str = "Aggregate functions are not allowed in the WHERE";
+
+/// How the planner begins to say that an operand has a wrong type, and what to do about it.
+const CAST: &str = "perhaps you need to cast ";
+const NOT_HELP: &str = "NOT takes a condition: compare the value, as in NOT x = 1, or x <> 1";
+const NUMBER_HELP: &str = "CAST it to a number: CAST(x AS DOUBLE)";
 
 /// What a session knows, where a statement of it failed.
 pub(crate) struct Known<'a> {
@@ -259,6 +264,9 @@ impl Finder<'_> {
 
     fn way_to_table(&self, schema: Option<&str>, name: &str) -> String {
         let tables = names::tables(self.known, schema);
+        if tables.iter().any(|table| table == name) {
+            return "DROP TABLE drops a table, DROP VIEW a view".to_string();
+        }
         if self.known.tables.iter().any(|table| table == name) {
             return format!("there is a table {name} in another schema: SHOW TABLES lists all");
         }
@@ -453,14 +461,29 @@ impl Finder<'_> {
         let Some(diagnostic) = error.diagnostic() else {
             return Found::default();
         };
+        let message = diagnostic.message.as_str();
         let help = diagnostic.helps.first();
-        let help = help.map(|help| help.message.replacen("Either add", "either add", 1));
+        let help = help.map(|help| match help.message.strip_prefix(CAST) {
+            Some(_) if message.starts_with("NOT ") => NOT_HELP.to_string(),
+            Some(_) => NUMBER_HELP.to_string(),
+            None => help.message.replacen("Either add", "either add", 1),
+        });
+        // A file is called by its path, which no other clause may name.
+        let column = quoted_words(message).next().unwrap_or_default();
+        let in_words = |text: &str| in_sql(&text.replace(column, without_path(column)));
+        let help = match without_path(column) == column {
+            true => help,
+            false => help.map(|help| in_words(&help)),
+        };
         let span = diagnostic.span.or_else(|| {
             let mut notes = diagnostic.notes.iter();
             notes.find_map(|note| note.span)
         });
         Found {
-            message: help.as_ref().map(|_| diagnostic.message.clone()),
+            message: help.as_ref().map(|_| match column.is_empty() {
+                true => in_sql(message),
+                false => in_words(message),
+            }),
             place: span.map(|span| self.words.spanned(span)),
             help,
         }

@@ -9,17 +9,24 @@
 //! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined, [`dependent_subqueries`] joins those that
 //! compare with more than `=`.
 //! [`value_lists`] keeps lists of IN apart that the optimizer would join as if there were no NULL.
-//! [`calls`] has calls and casts of other meaning. [`recursion`] refuses recursive queries that read themselves in a value.
+//! [`calls`] has calls and casts of other meaning. [`column_types`] names types of columns. [`recursion`] refuses recursive
+//! queries that read themselves in a value.
+//! [`number_types`] brings numbers together without a loss, [`lossy_casts`] keeps casts that the optimizer would take away.
+//! [`null_partitions`] keeps claims of NULL folders from it.
 //! [`date_frames`] has RANGE over dates know of hours. [`empty_subqueries`] has those without a row be NULL.
 //! [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
 //! [`distinct_pairs`] refuses DISTINCT that would not be obeyed.
 //! [`lateral_lists`] unnests lists of a table in its own FROM.
-//! [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
+//! [`alike`] casts times of different units to one. [`dictionary_keys`] has joins by dictionaries of integers be joins by integers. [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
 
+mod alike;
 pub(crate) mod bounded_values;
 mod calls;
+mod column_types;
+mod copied_spans;
 mod date_frames;
 mod dependent_subqueries;
+mod dictionary_keys;
 mod distinct_arguments;
 pub(crate) mod distinct_pairs;
 mod empty_subqueries;
@@ -29,7 +36,10 @@ mod grouping_sets;
 pub(crate) mod intervals;
 mod lateral_lists;
 pub(crate) mod lazy_logic;
+mod lossy_casts;
+mod null_partitions;
 mod null_safe_joins;
+mod number_types;
 mod predicate_subqueries;
 mod raising;
 pub(crate) mod recursion;
@@ -48,10 +58,14 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use crate::accounted::changes::change_named_rows;
 use crate::node_rule::{NodeRule, PlanRule};
+use alike::cast_alike;
 use bounded_values::bound_values;
 use calls::rewrite_calls;
+use column_types::name_types;
+use copied_spans::write_copied_spans;
 use date_frames::range_over_dates;
 use dependent_subqueries::join_dependent_subqueries;
+use dictionary_keys::DecodeKeys;
 use distinct_arguments::SplitDistinctArguments;
 use empty_subqueries::null_of_no_row;
 use filtered_aggregates::guard_filtered_aggregates;
@@ -59,7 +73,10 @@ use grouping_sets::hide_grouping_set_claims;
 use intervals::distrust_intervals;
 use lateral_lists::unnest_beside_rows;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
+use lossy_casts::keep_lossy_casts;
+use null_partitions::forget_null_partitions;
 use null_safe_joins::{Kept, has_null_safe_join, is_null_safe_join};
+use number_types::type_numbers;
 use predicate_subqueries::count_subqueries;
 use repeated_names::PushByUniqueNames;
 use set_copies::number_copies;
@@ -78,24 +95,33 @@ pub(crate) fn by_unique_names(
 pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let guard = PlanRule("guard_filtered_aggregates", guard_filtered_aggregates);
     let join = PlanRule("join_dependent_subqueries", join_dependent_subqueries);
+    let spans = PlanRule("write_copied_spans", write_copied_spans);
     let mut builder = builder
         // Before the others: what they put above a scan hides its rows.
         .with_analyzer_rule(Arc::new(PlanRule("change_named_rows", change_named_rows)))
         .with_analyzer_rule(Arc::new(PlanRule("rewrite_calls", rewrite_calls)))
+        .with_analyzer_rule(Arc::new(PlanRule("name_types", name_types)))
+        .with_analyzer_rule(Arc::new(spans))
         .with_analyzer_rule(Arc::new(PlanRule("null_of_no_row", null_of_no_row)))
         .with_analyzer_rule(Arc::new(PlanRule("unnest_beside_rows", unnest_beside_rows)))
         .with_analyzer_rule(Arc::new(PlanRule("bound_values", bound_values)))
         .with_analyzer_rule(Arc::new(PlanRule("separate_lists", separate_lists)))
+        .with_analyzer_rule(Arc::new(PlanRule("keep_lossy_casts", keep_lossy_casts)))
         .with_analyzer_rule(Arc::new(guard))
         .with_analyzer_rule(Arc::new(PlanRule("count_subqueries", count_subqueries)))
         .with_analyzer_rule(Arc::new(join))
         .with_analyzer_rule(Arc::new(PlanRule("number_copies", number_copies)))
         .with_analyzer_rule(Arc::new(PlanRule("drop_repeated_keys", drop_repeated_keys)))
         .with_optimizer_rule(Arc::new(SplitDistinctArguments))
-        .with_optimizer_rule(Arc::new(ComputeKeys));
+        .with_optimizer_rule(Arc::new(ComputeKeys))
+        .with_optimizer_rule(Arc::new(DecodeKeys));
     let before_types = PlanRule("range_over_dates", range_over_dates);
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.insert(0, Arc::new(before_types));
+    let numbers = PlanRule("type_numbers", type_numbers);
+    analyzer.rules.insert(1, Arc::new(numbers));
+    let cast_alike = PlanRule("cast_alike", cast_alike);
+    analyzer.rules.insert(0, Arc::new(cast_alike));
     let logical = builder.optimizer().get_or_insert_default();
     for rule in &mut logical.rules {
         let from: fn(&LogicalPlan) -> Result<bool> = match rule.name() {
@@ -118,5 +144,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     physical.rules.insert(1, Arc::new(lazy));
     let distrust = NodeRule("distrust_intervals", distrust_intervals);
     physical.rules.insert(2, Arc::new(distrust));
+    let forget = NodeRule("forget_null_partitions", forget_null_partitions);
+    physical.rules.insert(3, Arc::new(forget));
     builder.with_physical_optimizer_rule(Arc::new(NodeRule("make_logic_lazy", make_logic_lazy)))
 }

@@ -28,7 +28,7 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, ErrorKind};
 use crate::floats::{canonical, extremes};
 use crate::functions::intervals::interval_span;
-use crate::functions::or_null;
+use crate::functions::{kept, or_null};
 use crate::memory::SpillFailure;
 use crate::region::report::RegionReport;
 
@@ -196,7 +196,12 @@ pub(crate) fn planner_of(config: &SessionConfig) -> Option<Arc<dyn SpreadPlanner
 /// Returns the functions of plans that no session registers: a process that reads plans of another one
 /// needs them, in the place of those that have their names.
 pub fn inner_functions() -> (Vec<Arc<ScalarUDF>>, Vec<Arc<AggregateUDF>>) {
-    let scalar = vec![canonical::function(), interval_span(), or_null::function()];
+    let scalar = vec![
+        canonical::function(),
+        interval_span(),
+        kept::function(),
+        or_null::function(),
+    ];
     (scalar, extremes::both().to_vec())
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Names and types stand above the values, numbers to the right. Where the columns are too wide, the widest
 //! are cut to one width; where that is too narrow to read, columns in the middle make room for one with `…`.
+//! Of a list of tables, the names stay longest.
 //! A plan, whose lines mean something, is no table: its lines are broken instead.
 
 use arrow::array::{Array, RecordBatch};
@@ -75,13 +76,26 @@ impl Cells {
         total(&widths) > width
     }
 
+    /// Returns the column of names, if this is what `SHOW TABLES` lists.
+    fn name_of_tables(&self) -> Option<usize> {
+        let names = self.columns.iter().map(|column| column.name.as_str());
+        let is_it = names.eq(["table_schema", "table_name", "table_type"]);
+        is_it.then_some(1)
+    }
+
     /// Lays the table out.
     pub(super) fn frame(&self, width: usize) -> Frame {
         let mut widths: Vec<usize> = self.columns.iter().map(|column| column.width).collect();
         if total(&widths) > width {
             shrink(&mut widths, width);
         }
-        let shown = places(&mut widths, width);
+        let shown = match self.name_of_tables() {
+            Some(kept) if total(&widths) > width => {
+                widths[kept] = self.columns[kept].width;
+                places_beside(kept, &mut widths, width)
+            }
+            _ => places(&mut widths, width),
+        };
         let hidden = self.columns.len() - shown.iter().flatten().count();
         let widths: Vec<usize> = shown
             .iter()
@@ -136,7 +150,7 @@ pub(super) fn plan(cells: &Cells, width: usize) -> String {
         return text;
     };
     for (kind, plan) in kinds.values.iter().zip(&plans.values) {
-        text.push_str(&format!("-- {} --\n", kind.join(" ")));
+        push_broken(&mut text, &format!("-- {} --", kind.join(" ")), width);
         for line in plan {
             push_broken(&mut text, line, width);
         }
@@ -236,6 +250,39 @@ fn places(widths: &mut [usize], width: usize) -> Vec<Option<usize>> {
         .chain([None])
         .chain((last..widths.len()).map(Some))
         .collect()
+}
+
+/// Returns the columns that are shown where one must be, and others as far as there is room.
+fn places_beside(kept: usize, widths: &mut [usize], width: usize) -> Vec<Option<usize>> {
+    let laid_out = |shown: &[usize]| {
+        let mut places: Vec<Option<usize>> = Vec::with_capacity(shown.len() + 2);
+        for place in 0..widths.len() {
+            match shown.contains(&place) {
+                true => places.push(Some(place)),
+                false if places.last() == Some(&None) => {}
+                false => places.push(None),
+            }
+        }
+        places
+    };
+    let mut shown = vec![kept];
+    for place in 0..widths.len() {
+        let mut more = shown.clone();
+        more.push(place);
+        let of_places = laid_out(&more).into_iter();
+        let of_places = of_places.map(|place| place.map_or(MORE.width(), |place| widths[place]));
+        if place != kept && total(&of_places.collect::<Vec<_>>()) <= width {
+            shown = more;
+        }
+    }
+    let places = laid_out(&shown);
+    let num_gaps = places.iter().filter(|place| place.is_none()).count();
+    let others = shown.iter().filter(|place| **place != kept);
+    let others: usize = others.map(|place| widths[*place] + BETWEEN).sum();
+    let room =
+        width.saturating_sub(AROUND + BETWEEN + num_gaps * (MORE.width() + BETWEEN) + others);
+    widths[kept] = widths[kept].min(room).max(1);
+    places
 }
 
 fn push_row(text: &mut String, cells: impl Iterator<Item = String>) {

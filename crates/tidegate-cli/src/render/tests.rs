@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arrow::array::{
-    ArrayRef, Decimal128Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+    ArrayRef, Decimal128Array, DurationSecondArray, Float64Array, Int64Array, ListArray,
+    RecordBatch, StringArray,
 };
 use arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use clap::ValueEnum;
@@ -85,6 +86,16 @@ fn csv_quotes_what_must_be_quoted() {
         Format::Csv,
         "n\n1\n2\n3\n",
     );
+}
+
+#[test]
+fn intervals_are_words_and_a_time() {
+    let spans = DurationSecondArray::from(vec![Some(90_000), None]);
+    let batch = RecordBatch::try_from_iter([("d", Arc::new(spans) as ArrayRef)]).unwrap();
+    let batches = [batch];
+    check(&batches, Format::Csv, "d\n1 day 01:00:00\n\"\"\n");
+    let lines = "{\"d\":\"1 day 01:00:00\"}\n{\"d\":null}\n";
+    check(&batches, Format::Ndjson, lines);
 }
 
 #[test]

@@ -35,6 +35,11 @@ fn commands_stand_on_lines_of_their_own() {
     check("SELECT '\n.mode csv\n'", &[("SELECT '\n.mode csv\n'", 1)]);
     check("SELECT\n.5", &[("SELECT\n.5", 1)]);
     check("-- a\n\\q\n", &[("\\q", 2)]);
+    check(
+        "SELECT 1;\nexit\nSELECT 2;\nQUIT;\n",
+        &[("SELECT 1", 1), ("exit", 2), ("SELECT 2", 3), ("QUIT;", 4)],
+    );
+    check("SELECT 1 AS\nexit", &[("SELECT 1 AS\nexit", 1)]);
 }
 
 #[test]

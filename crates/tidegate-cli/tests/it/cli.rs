@@ -97,6 +97,11 @@ fn a_script_comes_through_a_pipe() {
     piped(&["--format", "csv"], b"SELECT 1 AS a;\nSELECT\n 2 AS b").prints("a\n1\nb\n2\n");
     piped(&["--format", "csv", "-f", "-"], b"SELECT ';' AS a;").prints("a\n;\n");
     piped(&[], b"").prints("");
+    piped(
+        &["--format", "csv"],
+        b"SELECT 1 AS a;\nexit\nSELECT 2 AS b;\n",
+    )
+    .prints("a\n1\n");
     piped(&[], b"SELECT '\xff'").fails(&["UTF-8"]);
     piped(&[], b"SELECT 1;\n\nSELECT x;\n").fails(&["line 3: SELECT x"]);
 }
@@ -489,8 +494,27 @@ fn copy_writes_to_standard_output() {
     let copy = |rest: &str| run(["-c", &format!("COPY {query} TO {rest}")]);
     copy("'/dev/stdout'").prints("x,y\n1,a;b\n2,\n");
     copy("STDOUT (FORMAT csv, DELIMITER ';', NULL '-')").prints("x;y\n1;\"a;b\"\n2;-\n");
-    copy("'-' (FORMAT json)").prints("{\"x\":1,\"y\":\"a;b\"}\n{\"x\":2}\n");
+    copy("'-' (FORMAT json)").prints("{\"x\":1,\"y\":\"a;b\"}\n{\"x\":2,\"y\":null}\n");
     let parquet = tidegate(["-c", &format!("COPY {query} TO STDOUT (FORMAT parquet)")]).output();
     assert!(parquet.unwrap().stdout.starts_with(b"PAR1"));
     copy("STDOUT (FORMAT nothing)").fails(&["nothing"]);
+}
+
+#[test]
+fn help_of_the_server_has_what_has_an_effect_there() {
+    for words in [["serve", "--help"], ["serve", "-h"], ["man", "serve"]] {
+        let ran = run(words);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let text = ran.out.replace("\\-", "-");
+        assert!(
+            text.contains("--http-port") && text.contains("--log-format"),
+            "{text}"
+        );
+        for word in ["--maxrows", "--timing", "--quiet", "TIDEGATE_FORMAT"] {
+            assert!(!text.contains(word), "{word} in {text}");
+        }
+    }
+    let page = run(["man", "serve"]).out;
+    let version = concat!("\"tidegate ", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(page.contains(version), "{page}");
 }

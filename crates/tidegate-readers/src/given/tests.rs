@@ -22,6 +22,7 @@ fn what_is_given_is_read_as_it_was_written() {
             ("b".into(), zone),
         ]),
         types: vec![("a".into(), DataType::Utf8)],
+        types_by_place: vec![None, Some(DataType::Int32)],
         sample_rows: Some(usize::MAX),
         ..Given::default()
     };

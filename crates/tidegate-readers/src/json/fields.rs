@@ -32,6 +32,18 @@ impl ObjectFields {
         }
     }
 
+    /// Takes whole numbers of more than 64 bits for numbers.
+    pub(super) fn narrow(&mut self) {
+        self.change(|_, shape| shape.narrow());
+    }
+
+    /// Changes the fields' shapes.
+    pub(super) fn change(&mut self, change: impl Fn(&str, &mut Shape)) {
+        for (name, shape) in &mut self.fields {
+            change(name, shape);
+        }
+    }
+
     fn find(&self, name: &str, place: usize) -> Option<usize> {
         // Most objects have their fields in one order.
         if self.fields.get(place).is_some_and(|(same, _)| same == name) {

@@ -62,8 +62,13 @@ fn numbers_are_read_as_they_are_written() {
     assert_eq!(of(b',', true, true).double("-1.234,5"), Some(-1234.5));
     assert_eq!(of(b',', false, true).double("1.5"), None);
     assert_eq!(of(b',', true, true).integer("1.234"), Some(1234));
-    assert_eq!(of(b'.', false, true).integer("007"), None);
+    assert_eq!(of(b'.', false, true).integer::<i64>("007"), None);
     assert_eq!(of(b'.', false, false).integer("007"), Some(7));
     assert_eq!(of(b'.', false, false).integer("7.00"), Some(7));
-    assert_eq!(of(b'.', false, false).integer("7.5"), None);
+    assert_eq!(of(b'.', false, false).integer::<i64>("7.5"), None);
+    assert_eq!(
+        of(b'.', false, false).integer("18446744073709551615"),
+        Some(u64::MAX)
+    );
+    assert_eq!(of(b'.', false, false).integer::<u64>("-1"), None);
 }

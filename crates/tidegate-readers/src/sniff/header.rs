@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::plain_names;
 use super::traits::Traits;
 use super::types::{Facts, traits_of};
 use crate::error::SniffError;
@@ -95,6 +96,10 @@ pub(super) fn names(
                 .trim()
                 .to_string(),
             false => String::new(),
+        };
+        let written = match given.normalize_names {
+            true => plain_names::plain(&written),
+            false => written,
         };
         let name = match written.is_empty() {
             true => numbered(place),

@@ -1,28 +1,23 @@
 //! What separates and encloses values, and where they begin.
 
+use super::escapes::escape_of;
 use super::traits::Traits;
 use super::types::traits_of;
 use crate::error::SniffError;
 use crate::given::Given;
 use crate::records::{Rows, Step, Syntax, Tokenizer};
 
-/// Delimiters that are tried, and how likely each is before a file is looked at. On a tie the first wins.
-const DELIMITERS: [(u8, f64); 8] = [
-    (b',', 1.0),
-    (b';', 1.0),
-    (b'\t', 1.0),
-    (b'|', 1.0),
-    (0x1f, 1.0),
-    (b'^', 0.9),
-    (b'~', 0.9),
-    (b':', 0.5),
-];
+/// Delimiters that are tried; on a tie the first wins. Bytes that are within values of one column, as the `:` of
+/// times, addresses and messages is, are delimiters only where a user says so.
+const DELIMITERS: [u8; 5] = [b',', b';', b'\t', b'|', 0x1f];
 /// Delimiters that show in a value that was cut by another one.
 const TELLTALE: [u8; 3] = [b';', b'\t', b'|'];
 
 /// Bytes of the head by which candidates are compared, and rows.
 const COMPARED_BYTES: usize = 64 << 10;
 const COMPARED_ROWS: usize = 1_000;
+/// What is left of a candidate's points if it takes what may be several rows for one value.
+const TORN: f64 = 0.3;
 /// The least share of rows of one length.
 const REGULAR_MIN: f64 = 0.5;
 
@@ -64,6 +59,9 @@ pub(super) fn find(head: &[u8], given: &Given) -> Result<Found, SniffError> {
             continue;
         };
         score.points *= prior;
+        if torn_value(compared, syntax).is_some() {
+            score.points *= TORN;
+        }
         if best
             .as_ref()
             .is_none_or(|(best, ..)| score.points > best.points)
@@ -84,7 +82,55 @@ pub(super) fn find(head: &[u8], given: &Given) -> Result<Found, SniffError> {
         },
         _ => one_column.found,
     };
-    Ok(found)
+    match torn_value(text, found.syntax) {
+        Some(at) if !given.ignore_errors => {
+            let line = skipped + 1 + memchr::memchr_iter(b'\n', &text[..at]).count();
+            Err(SniffError::Option(format!(
+                "line {line}: a quote is opened, and closed on another line with text behind it: where it is a character as \
+                 others, quote => '' says so, and ignore_errors => true reads on"
+            )))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Finds a value in quotes that goes over several lines and has text behind its last quote: one of its quotes lacks its
+/// partner, and rows are taken for a part of it. Returns where it begins.
+fn torn_value(text: &[u8], syntax: Syntax) -> Option<usize> {
+    let quote = syntax.quote?;
+    let is_end = |byte: u8| byte == syntax.delimiter || matches!(byte, b'\n' | b'\r');
+    let (mut at, mut is_start) = (0, true);
+    while let Some(byte) = text.get(at) {
+        if !is_start || *byte != quote {
+            is_start = is_end(*byte);
+            at += 1;
+            continue;
+        }
+        let close = closing_quote(text, at, quote, syntax.escape)?;
+        let behind = text[close + 1..].iter().find(|byte| **byte != b' ');
+        let has_newline = memchr::memchr(b'\n', &text[at..close]).is_some();
+        if has_newline && behind.is_some_and(|byte| !is_end(*byte)) {
+            return Some(at);
+        }
+        (at, is_start) = (close + 1, false);
+    }
+    None
+}
+
+/// Returns where the value ends that a quote opens; `None` if the text ends first.
+fn closing_quote(text: &[u8], open: usize, quote: u8, escape: Option<u8>) -> Option<usize> {
+    let mut at = open + 1;
+    loop {
+        let byte = *text.get(at)?;
+        let is_doubled = byte == quote && text.get(at + 1) == Some(&quote);
+        if is_doubled || Some(byte) == escape {
+            at += 2;
+        } else if byte == quote {
+            return Some(at);
+        } else {
+            at += 1;
+        }
+    }
 }
 
 /// Returns whether a text may end within its first row, or within one that has more than half of it, as one with a
@@ -114,11 +160,11 @@ fn candidates(text: &[u8], given: &Given) -> Vec<Syntax> {
     let has = |byte: u8| memchr::memchr(byte, text).is_some();
     let delimiters: Vec<u8> = match given.delimiter {
         Some(delimiter) => vec![delimiter],
-        None => DELIMITERS
-            .iter()
-            .map(|(delimiter, _)| *delimiter)
-            .filter(|delimiter| has(*delimiter))
-            .collect(),
+        None => {
+            let mut tried = DELIMITERS.to_vec();
+            tried.retain(|delimiter| has(*delimiter));
+            tried
+        }
     };
     let quotes: Vec<Option<u8>> = match given.quote {
         Some(quote) => vec![quote],
@@ -143,18 +189,18 @@ fn candidates(text: &[u8], given: &Given) -> Vec<Syntax> {
             None => vec![None],
         };
         for &quote in &quotes {
-            let escape = match (given.escape, quote) {
-                (Some(escape), _) => escape,
-                (None, Some(quote)) => memchr::memmem::find(text, &[b'\\', quote]).map(|_| b'\\'),
-                (None, None) => None,
-            };
             for &comment in &comments {
-                all.push(Syntax {
+                let doubled = Syntax {
                     delimiter,
                     quote,
-                    escape,
+                    escape: None,
                     comment,
-                });
+                };
+                let escape = match given.escape {
+                    Some(escape) => escape,
+                    None => escape_of(text, doubled),
+                };
+                all.push(Syntax { escape, ..doubled });
             }
         }
     }
@@ -188,14 +234,10 @@ fn opens_values(text: &[u8], quote: u8, delimiters: &[u8]) -> bool {
 
 /// Says how likely a candidate is before its rows are looked at.
 fn prior(syntax: Syntax, given: &Given) -> f64 {
-    let known = DELIMITERS
-        .iter()
-        .find(|(known, _)| *known == syntax.delimiter);
-    let mut prior = known.map_or(1.0, |(_, prior)| *prior);
-    if given.quote.is_none() && syntax.quote != Some(b'"') {
-        prior *= 0.95;
+    match given.quote.is_none() && syntax.quote != Some(b'"') {
+        true => 0.95,
+        false => 1.0,
     }
-    prior
 }
 
 fn rows_of(text: &[u8], syntax: Syntax) -> Result<Rows, SniffError> {
@@ -327,12 +369,15 @@ fn one_column(text: &[u8], given: &Given, skip: usize) -> Result<OneColumn, Snif
         Some(comment) => comment,
         None => begins_lines(text, b'#').then_some(b'#'),
     };
-    let syntax = Syntax {
+    let mut syntax = Syntax {
         delimiter: given.delimiter.or(unused).unwrap_or(delimiter),
         quote: given.quote.unwrap_or(Some(b'"')),
         escape: given.escape.unwrap_or(None),
         comment,
     };
+    if given.quote.is_none() && torn_value(text, syntax).is_some() {
+        syntax.quote = None;
+    }
     let rows = rows_of(text, syntax)?;
     let is_temporal = rows.len() > 1
         && given.delimiter.is_none()

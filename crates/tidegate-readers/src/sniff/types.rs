@@ -139,6 +139,13 @@ impl Facts {
         delimiter: u8,
         given: &Given,
     ) -> Result<Vec<Column>, SniffError> {
+        let given_count = given.types_by_place.len();
+        if given_count > names.len() && !given.all_text {
+            return Err(SniffError::Option(format!(
+                "types: {given_count} are given, and the file has {} columns",
+                names.len()
+            )));
+        }
         let decimal = self.decimal();
         let mut columns = Vec::with_capacity(names.len());
         for (place, (name, fact)) in names.into_iter().zip(&self.0).enumerate() {
@@ -151,7 +158,9 @@ impl Facts {
                 .types
                 .iter()
                 .find(|(typed, _)| typed.eq_ignore_ascii_case(&name));
-            let data_type = declared.or(typed.map(|(_, data_type)| data_type));
+            let placed = || given.types_by_place.get(place)?.as_ref();
+            let typed = typed.map(|(_, data_type)| data_type).or_else(placed);
+            let data_type = declared.or(typed);
             columns.push(fact.column(name, decimal, delimiter, data_type, given));
         }
         for (typed, _) in &given.types {

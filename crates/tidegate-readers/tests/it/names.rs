@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_readers::{Given, Mapping, Sample, sniff, together};
 
-use crate::read::check;
+use crate::read::{check, check_given};
 
 #[test]
 fn delimiter_at_the_end() {
@@ -242,4 +242,63 @@ fn many_columns_are_found_by_their_names() {
     assert_eq!(same.columns[39_999].name, "x_39999");
     let error = together(&[("a", &all), ("b", &same)], false).unwrap_err();
     assert!(error.to_string().contains("a has not"), "{error}");
+}
+
+#[test]
+fn one_column_of_text_with_colons() {
+    // DuckDB: the same, but for TIME of 07:30.
+    for values in [
+        ["url", "http://a.com/x", "https://b.org/y"],
+        ["time", "07:30", "18:45"],
+        ["host", "localhost:8080", "example.com:443"],
+        ["mac", "00:1a:2b:3c:4d:5e", "00:1a:2b:3c:4d:5f"],
+        ["message", "Error: file not found", "Warning: disk full"],
+        ["path", "~/a", "~/b"],
+        ["power", "2^8", "10^3"],
+    ] {
+        let [name, first, second] = values;
+        check(
+            format!("{name}\n{first}\n{second}\n").as_bytes(),
+            &[(name, "VARCHAR")],
+            &[&[Some(first)], &[Some(second)]],
+        );
+    }
+}
+
+#[test]
+fn colons_and_a_header_that_is_said_to_be() {
+    // DuckDB: the same.
+    let given = Given {
+        header: Some(true),
+        ..Given::default()
+    };
+    check_given(
+        b"url\nhttp://a.com/x\nhttps://b.org/y\n",
+        &given,
+        &[("url", "VARCHAR")],
+        &[&[Some("http://a.com/x")], &[Some("https://b.org/y")]],
+    );
+}
+
+#[test]
+fn colons_where_they_are_said_to_separate() {
+    // DuckDB: the same.
+    let given = Given {
+        delimiter: Some(b':'),
+        header: Some(false),
+        ..Given::default()
+    };
+    check_given(
+        b"root:x:0\nbin:x:2\n",
+        &given,
+        &[
+            ("column0", "VARCHAR"),
+            ("column1", "VARCHAR"),
+            ("column2", "BIGINT"),
+        ],
+        &[
+            &[Some("root"), Some("x"), Some("0")],
+            &[Some("bin"), Some("x"), Some("2")],
+        ],
+    );
 }

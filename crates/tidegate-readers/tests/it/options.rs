@@ -49,6 +49,24 @@ fn formats_of_dates() {
 }
 
 #[test]
+fn integers_without_a_sign() {
+    let given = Given {
+        types: vec![("u".into(), DataType::UInt64)],
+        ..Given::default()
+    };
+    check_given(
+        b"u\n18446744073709551615\n9223372036854775808\n7\n",
+        &given,
+        &[("u", "UInt64")],
+        &[
+            &[Some("18446744073709551615")],
+            &[Some("9223372036854775808")],
+            &[Some("7")],
+        ],
+    );
+}
+
+#[test]
 fn types_and_names() {
     let given = Given {
         types: vec![
@@ -88,6 +106,47 @@ fn types_and_names() {
         &given,
         &[("a", "VARCHAR"), ("b", "VARCHAR")],
         &[&[Some("1"), Some("2")]],
+    );
+}
+
+#[test]
+fn types_by_place() {
+    let given = Given {
+        types_by_place: vec![
+            Some(DataType::Utf8),
+            None,
+            Some(DataType::Decimal128(5, 1)),
+            Some(DataType::Date32),
+        ],
+        all_text: true,
+        ..Given::default()
+    };
+    check_given(
+        b"a,b,c,d,e\n007,1,-2.25,2024-01-31,1\n8,2,9999.949,2024-01-31 10:00:00,2\n",
+        &given,
+        &[
+            ("a", "VARCHAR"),
+            ("b", "VARCHAR"),
+            ("c", "DECIMAL(5,1)"),
+            ("d", "DATE"),
+            ("e", "VARCHAR"),
+        ],
+        &[
+            &[
+                Some("007"),
+                Some("1"),
+                Some("-2.3"),
+                Some("2024-01-31"),
+                Some("1"),
+            ],
+            &[
+                Some("8"),
+                Some("2"),
+                Some("9999.9"),
+                Some("2024-01-31"),
+                Some("2"),
+            ],
+        ],
     );
 }
 

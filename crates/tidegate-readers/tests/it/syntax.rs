@@ -1,5 +1,7 @@
 //! Encodings, delimiters, quotes, lines before the header, headers. Beside each file stands what the sniffer of DuckDB 2.0 makes of it, and why we differ.
 
+use tidegate_readers::{Given, Sample, sniff};
+
 use crate::read::check;
 
 #[test]
@@ -89,6 +91,20 @@ fn backslash_escapes() {
         b"id,name\n1,\"say \\\"hi\\\", x\"\n2,y\n",
         &[("id", "BIGINT"), ("name", "VARCHAR")],
         &[&[Some("1"), Some("say \"hi\", x")], &[Some("2"), Some("y")]],
+    );
+}
+
+#[test]
+fn a_quoted_value_may_end_in_a_backslash() {
+    // DuckDB: the same.
+    check(
+        b"i,s,n\n1,\"a,\\\",7\n2,\"z,\",8\n3,\"q\"\"\",8\n",
+        &[("i", "BIGINT"), ("s", "VARCHAR"), ("n", "BIGINT")],
+        &[
+            &[Some("1"), Some("a,\\"), Some("7")],
+            &[Some("2"), Some("z,"), Some("8")],
+            &[Some("3"), Some("q\""), Some("8")],
+        ],
     );
 }
 
@@ -219,5 +235,48 @@ fn index_column() {
             &[Some("0"), Some("1"), Some("x")],
             &[Some("1"), Some("2"), Some("y")],
         ],
+    );
+}
+
+#[test]
+fn a_quote_without_its_partner() {
+    // DuckDB: the same.
+    check(
+        b"a,b\n1,\"x\n2,\"y\"\n3,z\n",
+        &[("a", "BIGINT"), ("b", "VARCHAR")],
+        &[
+            &[Some("1"), Some("\"x")],
+            &[Some("2"), Some("\"y\"")],
+            &[Some("3"), Some("z")],
+        ],
+    );
+    // DuckDB: a,b VARCHAR and 4 rows; rows that a value has swallowed are an error here.
+    let given = Given {
+        quote: Some(Some(b'"')),
+        ..Given::default()
+    };
+    let text = b"a,b\n0,w\n1,\"x\n2,\"y\"\n3,z\n";
+    let error = sniff(&Sample::whole(text.to_vec()), &given).unwrap_err();
+    let error = error.to_string();
+    assert!(error.starts_with("line 3: a quote is opened"), "{error}");
+}
+
+#[test]
+fn a_quote_without_its_partner_in_one_column() {
+    // DuckDB: the same.
+    check(
+        b"t\n\"x\ny\" z\nw\n",
+        &[("t", "VARCHAR")],
+        &[&[Some("\"x")], &[Some("y\" z")], &[Some("w")]],
+    );
+}
+
+#[test]
+fn quoted_values_of_several_lines() {
+    // DuckDB: the same.
+    check(
+        b"a,b\n1,\"x \"\"y\"\"\n2,\"\n3,\"z\"\n",
+        &[("a", "BIGINT"), ("b", "VARCHAR")],
+        &[&[Some("1"), Some("x \"y\"\n2,")], &[Some("3"), Some("z")]],
     );
 }

@@ -5,6 +5,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 
+use super::plainly::plainly;
 use super::{ErrorKind, panic_of_task};
 
 /// What Arrow says where the values of one array have more bytes than its offsets count to.
@@ -16,6 +17,10 @@ const MEMORY_SETTINGS: &str = "datafusion.runtime.";
 
 /// Returns the kind of an error and what is said instead of it; `None` of any other error.
 pub(super) fn reworded(error: &DataFusionError) -> Option<(ErrorKind, String)> {
+    misleading(error).or_else(|| plainly(error))
+}
+
+fn misleading(error: &DataFusionError) -> Option<(ErrorKind, String)> {
     if let Some(said) = panic_of_task(error) {
         return Some((ErrorKind::ResourcesExhausted, too_large(&said)?));
     }
@@ -29,6 +34,12 @@ pub(super) fn reworded(error: &DataFusionError) -> Option<(ErrorKind, String)> {
             Some((ErrorKind::ResourcesExhausted, too_large(said)?))
         }
         DataFusionError::SchemaError(cause, _) => Some((ErrorKind::Sql, same_names(cause)?)),
+        DataFusionError::NotImplemented(said) if is_unchangeable(said) => {
+            let message = "rows of tables in memory are changed alone, and this is a view or a table of files: \
+                           CREATE TABLE t AS SELECT … makes one of its rows"
+                .to_string();
+            Some((ErrorKind::NotSupported, message))
+        }
         DataFusionError::Internal(said) if said.contains(NOTHING_TO_SPILL) => {
             let message = "a join on a condition has no memory for the first rows of its left side"
                 .to_string();
@@ -44,6 +55,14 @@ pub(super) fn reworded(error: &DataFusionError) -> Option<(ErrorKind, String)> {
         }
         _ => None,
     }
+}
+
+/// Tells whether a table says that its rows cannot be deleted or changed.
+pub(super) fn is_unchangeable(said: &str) -> bool {
+    ["DELETE", "UPDATE", "TRUNCATE"].iter().any(|word| {
+        let rest = said.strip_prefix(word);
+        rest.is_some_and(|rest| rest.starts_with(" not supported for "))
+    })
 }
 
 /// Says what a panic or an error of Arrow's is that met an array with too many bytes; `None` of any other.

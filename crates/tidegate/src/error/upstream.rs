@@ -9,7 +9,7 @@ use datafusion::error::DataFusionError;
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::Location;
 
-use super::wording;
+use super::{reworded, wording};
 
 /// What is wrong with a statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +71,7 @@ impl Mistake {
             },
             // Its text is that of a plan.
             DataFusionError::NotImplemented(text) if text.starts_with(wording::LEFT) => None,
+            DataFusionError::NotImplemented(text) if reworded::is_unchangeable(text) => None,
             DataFusionError::NotImplemented(text) => Some(unsupported(text)),
             DataFusionError::Plan(text) => missing(text)
                 .or_else(|| repeated(text))
@@ -254,6 +255,10 @@ fn unsupported(text: &str) -> Mistake {
 
 /// Reads what says that a setting is not there.
 fn setting(text: &str) -> Option<Mistake> {
+    if let Some(rest) = text.strip_prefix("Could not find config namespace \"") {
+        let name = rest.split('"').next()?.to_string();
+        return Some(Mistake::Setting { name });
+    }
     let rest = text.strip_prefix("could not find config namespace ")?;
     let (_, name) = rest.split_once("key \"")?;
     let name = name.split('"').next()?.to_string();

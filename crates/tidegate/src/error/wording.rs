@@ -5,12 +5,14 @@ use datafusion::error::DataFusionError;
 use super::existence::location_without_files;
 
 /// What stands before a cause, and says nothing to whoever wrote the statement.
-const NESTING: [&str; 15] = [
+const NESTING: [&str; 17] = [
     "Error during planning: ",
     "SQL error: ",
     "Execution error: ",
     "Arrow error: ",
     "External error: ",
+    "Compute error: ",
+    "Invalid regex",
     "Schema error: ",
     "Internal error: ",
     "This feature is not implemented: ",
@@ -59,6 +61,22 @@ const TYPES: [(&str, &str); 22] = [
     ("Date64", "DATE"),
     ("Decimal128", "DECIMAL"),
     ("Decimal256", "DECIMAL"),
+];
+
+/// Units of Arrow's times and intervals.
+const UNITS: [&str; 12] = [
+    "s",
+    "ms",
+    "us",
+    "µs",
+    "ns",
+    "Second",
+    "Millisecond",
+    "Microsecond",
+    "Nanosecond",
+    "YearMonth",
+    "DayTime",
+    "MonthDayNano",
 ];
 
 /// What the physical planner says of an expression of which no rule made something else.
@@ -136,6 +154,11 @@ pub(crate) fn in_sql(text: &str) -> String {
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
         let word = &rest[..end];
         rest = &rest[end..];
+        if let Some((sql, behind)) = time(word, rest) {
+            written.push_str(sql);
+            rest = behind;
+            continue;
+        }
         let Some((_, sql)) = TYPES.iter().find(|(arrow, _)| *arrow == word) else {
             written.push_str(word);
             continue;
@@ -155,6 +178,24 @@ pub(crate) fn in_sql(text: &str) -> String {
         }
     }
     written
+}
+
+/// Reads the unit of a time or an interval, as in `Timestamp(ns)`.
+fn time<'a>(word: &str, rest: &'a str) -> Option<(&'static str, &'a str)> {
+    let (inner, behind) = rest.strip_prefix('(')?.split_once(')')?;
+    let mut parts = inner.split(',').map(str::trim);
+    if !UNITS.contains(&parts.next()?) {
+        return None;
+    }
+    let has_zone = parts.next().is_some_and(|zone| zone != "None");
+    let sql = match word {
+        "Timestamp" if has_zone => "TIMESTAMP WITH TIME ZONE",
+        "Timestamp" => "TIMESTAMP",
+        "Time32" | "Time64" => "TIME",
+        "Interval" | "Duration" => "INTERVAL",
+        _ => return None,
+    };
+    Some((sql, behind))
 }
 
 /// Reads a value in parentheses, as in `Int64(1)`.

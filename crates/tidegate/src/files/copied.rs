@@ -1,12 +1,12 @@
 //! What COPY writes into folders: rows are not added to those of other files unless the statement says so, and the
-//! names of partitions say which value is NULL.
+//! names of partitions say which value is NULL. What COPY writes to Parquet files has types that Parquet knows.
 //!
 //! DataFusion adds files to whatever a folder holds, and names the folder of a NULL by what the array has in its place.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::catalog::Session;
 use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::error::Result;
@@ -24,6 +24,9 @@ pub(crate) const APPEND: &str = "format.append";
 
 /// The option, and the setting, by which files keep the columns that folders are named by.
 const KEEP_COLUMNS: &str = "execution.keep_partition_by_columns";
+
+/// The option that compresses files.
+const COMPRESSION: &str = "format.compression";
 
 /// Returns what is planned of a COPY, or of EXPLAIN of one; any other plan as it is.
 ///
@@ -70,10 +73,19 @@ async fn prepared_copy(copy: &CopyTo, session: &dyn Session, is_run: bool) -> Re
     let keeps = options
         .get(KEEP_COLUMNS)
         .map_or(of_session, |value| value == "true");
-    let input = match copy.partition_by.is_empty() || keeps {
+    let mut input = match copy.partition_by.is_empty() || keeps {
         true => LogicalPlan::clone(&copy.input),
         false => named_partitions(copy)?,
     };
+    if copy.file_type.get_ext().trim_start_matches('.') == "parquet" {
+        input = stored(input)?;
+        if let Some(codec) = options.get_mut(COMPRESSION)
+            && codec.eq_ignore_ascii_case("lz4")
+        {
+            // What Parquet calls LZ4 has frames of Hadoop's, is deprecated, and not read everywhere.
+            *codec = "lz4_raw".into();
+        }
+    }
     Ok(CopyTo::new(
         input.into(),
         copy.output_url.clone(),
@@ -104,6 +116,36 @@ async fn check_folder(copy: &CopyTo, session: &dyn Session) -> Result<()> {
             Err(Error::new(ErrorKind::AlreadyExists, message).into())
         }
         _ => Ok(()),
+    }
+}
+
+/// Casts columns whose types Parquet has not, or is not written with.
+fn stored(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let columns = plan.schema().iter().map(|(table, field)| {
+        let column = Expr::from((table, field));
+        match stored_type(field.data_type()) {
+            Some(kind) => cast(column, kind).alias_qualified(table.cloned(), field.name()),
+            None => column,
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    match columns
+        .iter()
+        .all(|column| matches!(column, Expr::Column(_)))
+    {
+        true => Ok(plan),
+        false => LogicalPlanBuilder::from(plan).project(columns)?.build(),
+    }
+}
+
+/// Returns the type as which values are stored; `None` for that of the values.
+fn stored_type(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        // Arrow writes it as a number without a type.
+        DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Millisecond, None)),
+        // Arrow's writer fails.
+        DataType::Decimal32(1, scale) => Some(DataType::Decimal32(2, *scale)),
+        _ => None,
     }
 }
 

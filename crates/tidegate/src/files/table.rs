@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use chrono::NaiveDate;
 use datafusion::arrow::array::BooleanArray;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -298,6 +299,25 @@ async fn united(
     Ok(Arc::new(Schema::new(fields)))
 }
 
+/// Has keys of folders, which DataFusion takes for text, be of the types that all of their values have. Its tables know
+/// no NULL of them.
+pub(crate) fn with_types(keys: &mut [(String, DataType)], files: &[ObjectMeta]) {
+    let nulls: Vec<String> = files
+        .iter()
+        .flat_map(partitions)
+        .filter_map(|(key, value)| (value == NULL_PARTITION).then_some(key))
+        .collect();
+    for found in keys_of(files) {
+        let key = keys.iter_mut().find(|(key, _)| key == found.name());
+        if let Some((key, data_type)) = key
+            && *found.data_type() != DataType::Utf8
+            && !nulls.contains(key)
+        {
+            *data_type = found.data_type().clone();
+        }
+    }
+}
+
 /// Returns the keys that the folders of all files have, with types that all of their values have.
 fn keys_of(files: &[ObjectMeta]) -> Vec<FieldRef> {
     let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -316,17 +336,32 @@ fn keys_of(files: &[ObjectMeta]) -> Vec<FieldRef> {
         if all.len() < files.len() {
             continue;
         }
-        let mut known = all.iter().filter(|value| *value != NULL_PARTITION);
-        let is_number = |value: &String| {
-            value
-                .parse::<i64>()
-                .is_ok_and(|number| number.to_string() == *value)
-        };
-        let data_type = match known.clone().next().is_some() && known.all(is_number) {
-            true => DataType::Int64,
-            false => DataType::Utf8,
+        let known: Vec<&String> = all
+            .iter()
+            .filter(|value| *value != NULL_PARTITION)
+            .collect();
+        let are = |is: fn(&str) -> bool| !known.is_empty() && known.iter().all(|value| is(value));
+        let data_type = if are(is_number) {
+            DataType::Int64
+        } else if are(is_date) {
+            DataType::Date32
+        } else {
+            DataType::Utf8
         };
         keys.push(Arc::new(Field::new(key, data_type, true)) as FieldRef);
     }
     keys
+}
+
+/// Tells whether a text is a whole number as it is written out.
+fn is_number(value: &str) -> bool {
+    value
+        .parse::<i64>()
+        .is_ok_and(|number| number.to_string() == *value)
+}
+
+/// Tells whether a text is a date such as `2024-01-31`.
+fn is_date(value: &str) -> bool {
+    let date = NaiveDate::parse_from_str(value, "%Y-%m-%d");
+    date.is_ok_and(|date| date.to_string() == value)
 }

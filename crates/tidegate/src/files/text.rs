@@ -23,10 +23,13 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::{GetExt, Statistics};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::file_format::{FileFormat, FileFormatFactory};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSinkConfig};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
+use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
@@ -39,8 +42,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_readers::Given;
 use tidegate_readers::json::GivenJson;
 
-use found::Files;
-use source::TextSource;
+use self::found::Files;
+use self::source::TextSource;
+use super::json_sink::ObjectsSink;
 
 pub(crate) use bytes::COMPRESSIONS;
 pub(crate) use columns::merged;
@@ -260,6 +264,13 @@ impl FileFormat for TextFormat {
         config: FileSinkConfig,
         order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(json) = self.inner.downcast_ref::<JsonFormat>()
+            && !json.is_newline_delimited()
+            && config.insert_op == InsertOp::Append
+        {
+            let sink = ObjectsSink::array(json, config)?;
+            return Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)));
+        }
         self.inner
             .create_writer_physical_plan(input, state, config, order)
             .await

@@ -29,9 +29,10 @@ use futures::channel::oneshot;
 use futures::future::{Either, pending, select};
 use futures::{StreamExt, pin_mut, stream};
 
+use super::json_sink::ObjectsSink;
 use crate::node_rule::Replaced;
 
-/// Puts a [`WholeSink`] before a sink.
+/// Puts a [`WholeSink`] before a sink, and an [`ObjectsSink`] in the place of DataFusion's.
 pub(crate) fn write_whole(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
     let Some(exec) = node.downcast_ref::<DataSinkExec>() else {
         return Ok(None);
@@ -39,16 +40,22 @@ pub(crate) fn write_whole(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> R
     if exec.sink().is::<ParquetSink>() {
         check_parquet(&exec.input().schema())?;
     }
-    let sink = WholeSink(SinkNode::new(exec)?);
-    let input = Arc::clone(exec.input());
-    let whole = DataSinkExec::new(input, Arc::new(sink), exec.sort_order().clone());
+    let with_sink = |sink: Arc<dyn DataSink>| {
+        let input = Arc::clone(exec.input());
+        DataSinkExec::new(input, sink, exec.sort_order().clone())
+    };
+    let sink = match exec.sink().downcast_ref::<JsonSink>() {
+        Some(json) => SinkNode::new(&with_sink(Arc::new(ObjectsSink::lines(json))))?,
+        None => SinkNode::new(exec)?,
+    };
+    let whole = with_sink(Arc::new(WholeSink(sink)));
     Ok(Some(Arc::new(whole)))
 }
 
 /// Returns whether a sink writes CSV or JSON.
 pub(crate) fn writes_text(exec: &DataSinkExec) -> bool {
     let sink = inner(exec);
-    sink.is::<CsvSink>() || sink.is::<JsonSink>()
+    sink.is::<CsvSink>() || sink.is::<JsonSink>() || sink.is::<ObjectsSink>()
 }
 
 /// Returns what a sink of Parquet, CSV or JSON files writes; `None` for other sinks.
@@ -57,7 +64,8 @@ pub(crate) fn file_config(exec: &DataSinkExec) -> Option<&FileSinkConfig> {
     let parquet = sink.downcast_ref::<ParquetSink>().map(FileSink::config);
     let csv = || sink.downcast_ref::<CsvSink>().map(FileSink::config);
     let json = || sink.downcast_ref::<JsonSink>().map(FileSink::config);
-    parquet.or_else(csv).or_else(json)
+    let objects = || sink.downcast_ref::<ObjectsSink>().map(FileSink::config);
+    parquet.or_else(csv).or_else(json).or_else(objects)
 }
 
 /// Returns the sink behind a [`WholeSink`].

@@ -11,15 +11,16 @@
 //! list of shares, `quantile_cont(x, [0.1, 0.9])`, is a list of aggregates. `any_value(x ORDER BY y)`, whose order would be
 //! ignored, is the first value that is not NULL. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
 
+mod table;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use sqlparser::ast::{
-    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, NullTreatment, ObjectName, ObjectNamePart,
-    Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
+    FunctionArguments, Ident, NullTreatment, ObjectName, ObjectNamePart, Value,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -28,201 +29,11 @@ use super::letters::by_letters;
 use super::times::chrono_format;
 use crate::statements;
 use crate::statements::visits::{change_expressions, read_expressions};
-
-/// Names, and the function that each stands for with all its clauses.
-#[rustfmt::skip]
-const NAMES: &[(&str, &str)] = &[
-    ("approx_count_distinct", "approx_distinct"),
-    ("arbitrary", "any_value"),
-    ("array_cosine_distance", "cosine_distance"),
-    ("array_inner_product", "inner_product"),
-    ("array_size", "array_length"),
-    ("ceiling", "ceil"),
-    ("explode", "unnest"),
-    ("first", "first_value"),
-    ("gen_random_uuid", "uuid"),
-    ("group_concat", "string_agg"),
-    ("grouping_id", "grouping"),
-    ("last", "last_value"),
-    ("lcase", "lower"),
-    ("levenshtein_distance", "levenshtein"),
-    ("list", "array_agg"),
-    ("array_value", "make_array"),
-    ("list_cosine_distance", "cosine_distance"),
-    ("list_distance", "array_distance"),
-    ("list_dot_product", "inner_product"),
-    ("list_inner_product", "inner_product"),
-    ("list_min", "array_min"),
-    ("list_pack", "make_array"),
-    ("list_value", "make_array"),
-    ("listagg", "string_agg"),
-    ("mid", "substr"),
-    ("newid", "uuid"),
-    ("ord", "ascii"),
-    ("prefix", "starts_with"),
-    ("proper", "initcap"),
-    ("quantile_cont", "percentile_cont"),
-    ("regexp_matches", "regexp_like"),
-    ("replicate", "repeat"),
-    ("sign", "signum"),
-    ("split", "string_to_array"),
-    ("strlen", "octet_length"),
-    ("str_split", "string_to_array"),
-    ("string_split", "string_to_array"),
-    ("suffix", "ends_with"),
-    ("truncate", "trunc"),
-    ("ucase", "upper"),
-    ("unicode", "ascii"),
-    ("variance", "var_samp"),
-];
+use table::{FORMS, NAMES};
 
 /// Other names of DataFusion's functions that take more types here: the name, its function there, and ours. A
 /// function of that name which a user registers is called as usual.
 const WIDER: [(&str, &str, &str); 1] = [("length", "character_length", "len")];
-
-/// Calls, and the expression that each stands for; each argument is there once, but for what is mostly a constant.
-#[rustfmt::skip]
-const FORMS: &[(&str, &str)] = &[
-    ("age(a)", "age(CAST(current_date() AS TIMESTAMP), a)"),
-    ("arg_max(x, y)", "first_value(x ORDER BY y DESC NULLS LAST) IGNORE NULLS"),
-    ("arg_max(x, y, n)", "array_slice(array_agg(x ORDER BY y DESC) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL), 1, n)"),
-    ("arg_min(x, y)", "first_value(x ORDER BY y NULLS LAST) IGNORE NULLS"),
-    ("arg_min(x, y, n)", "array_slice(array_agg(x ORDER BY y) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL), 1, n)"),
-    ("array_cosine_similarity(a, b)", "1 - cosine_distance(a, b)"),
-    ("array_first(l)", "array_element(l, 1)"),
-    ("array_last(l)", "array_element(l, -1)"),
-    ("argmax(x, y)", "first_value(x ORDER BY y DESC NULLS LAST) IGNORE NULLS"),
-    ("argmin(x, y)", "first_value(x ORDER BY y NULLS LAST) IGNORE NULLS"),
-    ("approx_quantile(x, q)", "approx_percentile_cont(x, q)"),
-    ("base64(b)", "encode(b, 'base64')"),
-    ("charindex(part, s)", "strpos(s, part)"),
-    ("count_if(c)", "count(CASE WHEN c THEN 1 END)"),
-    ("countif(c)", "count(CASE WHEN c THEN 1 END)"),
-    ("curdate()", "current_date()"),
-    ("date(t)", "CAST(t AS DATE)"),
-    ("date_add(d, i)", "d + i"),
-    ("century(d)", "CAST(ceil(date_part('year', d) / 100.0) AS BIGINT)"),
-    ("decade(d)", "CAST(floor(date_part('year', d) / 10.0) AS BIGINT)"),
-    ("even(x)", "CASE WHEN x >= 0 THEN ceil(x / 2.0) * 2 ELSE floor(x / 2.0) * 2 END"),
-    ("date_diff century(a, b)", "CAST(floor(date_part('year', b) / 100.0) - floor(date_part('year', a) / 100.0) AS BIGINT)"),
-    ("date_diff day(a, b)", "CAST(round((date_part('epoch', date_trunc('day', b)) - date_part('epoch', date_trunc('day', a))) / 86400) AS BIGINT)"),
-    ("date_diff decade(a, b)", "CAST(floor(date_part('year', b) / 10.0) - floor(date_part('year', a) / 10.0) AS BIGINT)"),
-    ("date_diff hour(a, b)", "CAST((date_part('epoch', date_trunc('hour', b)) - date_part('epoch', date_trunc('hour', a))) / 3600 AS BIGINT)"),
-    ("date_diff microsecond(a, b)", "CAST(round(date_part('epoch', b) * 1000000) - round(date_part('epoch', a) * 1000000) AS BIGINT)"),
-    ("date_diff millennium(a, b)", "CAST(floor(date_part('year', b) / 1000.0) - floor(date_part('year', a) / 1000.0) AS BIGINT)"),
-    ("date_diff millisecond(a, b)", "CAST(floor(round(date_part('epoch', b) * 1000000) / 1000) - floor(round(date_part('epoch', a) * 1000000) / 1000) AS BIGINT)"),
-    ("date_diff minute(a, b)", "CAST((date_part('epoch', date_trunc('minute', b)) - date_part('epoch', date_trunc('minute', a))) / 60 AS BIGINT)"),
-    // A month has 2,629,746 seconds on average, and begins within days of where it would if all had so many.
-    ("date_diff month(a, b)", "CAST(round(date_part('epoch', date_trunc('month', b)) / 2629746) - round(date_part('epoch', date_trunc('month', a)) / 2629746) AS BIGINT)"),
-    ("date_diff quarter(a, b)", "CAST(round(date_part('epoch', date_trunc('quarter', b)) / 7889238) - round(date_part('epoch', date_trunc('quarter', a)) / 7889238) AS BIGINT)"),
-    ("date_diff second(a, b)", "CAST(date_part('epoch', date_trunc('second', b)) - date_part('epoch', date_trunc('second', a)) AS BIGINT)"),
-    ("date_diff week(a, b)", "CAST(round((date_part('epoch', date_trunc('week', b)) - date_part('epoch', date_trunc('week', a))) / 604800) AS BIGINT)"),
-    ("date_diff year(a, b)", "CAST(date_part('year', b) - date_part('year', a) AS BIGINT)"),
-    ("date_part century(d)", "CAST(ceil(date_part('year', d) / 100.0) AS BIGINT)"),
-    ("date_part decade(d)", "CAST(floor(date_part('year', d) / 10.0) AS BIGINT)"),
-    ("date_part millennium(d)", "CAST(ceil(date_part('year', d) / 1000.0) AS BIGINT)"),
-    ("date_sub(d, i)", "d - i"),
-    // As in DuckDB, a century begins with the year 2000; to PostgreSQL it is 2001.
-    ("date_trunc century(t)", "date_trunc('year', t) - date_part('year', t) % 100 * INTERVAL '12 months'"),
-    ("date_trunc decade(t)", "date_trunc('year', t) - date_part('year', t) % 10 * INTERVAL '12 months'"),
-    ("date_trunc millennium(t)", "date_trunc('year', t) - date_part('year', t) % 1000 * INTERVAL '12 months'"),
-    ("day(d)", "date_part('day', d)"),
-    ("dayname(d)", "to_char(d, '%A')"),
-    ("dayofmonth(d)", "date_part('day', d)"),
-    ("dayofweek(d)", "date_part('dow', d)"),
-    ("dayofyear(d)", "date_part('doy', d)"),
-    ("decode(b)", "CAST(b AS VARCHAR)"),
-    ("encode(s)", "CAST(s AS BYTEA)"),
-    ("epoch(t)", "date_part('epoch', t)"),
-    ("epoch_ns(t)", "CAST(arrow_cast(t, 'Timestamp(Nanosecond, Some(\"+00:00\"))') AS BIGINT)"),
-    ("epoch_us(t)", "CAST(round(date_part('epoch', t) * 1000000) AS BIGINT)"),
-    ("fmod(a, b)", "a % b"),
-    ("from_base64(s)", "decode(s, 'base64')"),
-    ("from_hex(s)", "decode(s, 'hex')"),
-    ("get_current_timestamp()", "now()"),
-    ("getdate()", "now()"),
-    ("geomean(x)", "exp(avg(ln(x)))"),
-    ("geometric_mean(x)", "exp(avg(ln(x)))"),
-    ("hour(t)", "date_part('hour', t)"),
-    ("if(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
-    ("iif(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
-    ("isfinite(x)", "abs(CAST(x AS DOUBLE)) < CAST('inf' AS DOUBLE)"),
-    ("isinf(x)", "abs(CAST(x AS DOUBLE)) = CAST('inf' AS DOUBLE)"),
-    ("isnull(a, b)", "coalesce(a, b)"),
-    ("isodow(d)", "date_part('isodow', d)"),
-    ("last_day(d)", "CAST(date_trunc('month', d) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
-    ("list_bit_and(l)", "list_aggregate(l, 'bit_and')"),
-    ("list_bit_or(l)", "list_aggregate(l, 'bit_or')"),
-    ("list_bit_xor(l)", "list_aggregate(l, 'bit_xor')"),
-    ("list_bool_and(l)", "list_aggregate(l, 'bool_and')"),
-    ("list_bool_or(l)", "list_aggregate(l, 'bool_or')"),
-    ("list_cosine_similarity(a, b)", "1 - cosine_distance(a, b)"),
-    ("list_count(l)", "list_aggregate(l, 'count')"),
-    ("list_first(l)", "array_element(l, 1)"),
-    ("list_last(l)", "array_element(l, -1)"),
-    ("list_median(l)", "list_aggregate(l, 'median')"),
-    ("list_mode(l)", "list_aggregate(l, 'mode')"),
-    ("list_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
-    ("list_stddev_pop(l)", "list_aggregate(l, 'stddev_pop')"),
-    ("list_stddev_samp(l)", "list_aggregate(l, 'stddev_samp')"),
-    ("list_string_agg(l)", "list_aggregate(l, 'string_agg', ',')"),
-    ("list_string_agg(l, sep)", "list_aggregate(l, 'string_agg', sep)"),
-    ("list_unique(l)", "list_aggregate(array_distinct(l), 'count')"),
-    ("list_var_pop(l)", "list_aggregate(l, 'var_pop')"),
-    ("list_var_samp(l)", "list_aggregate(l, 'var_samp')"),
-    ("localtime()", "CAST(CAST(now() AS TIMESTAMP) AS TIME)"),
-    ("localtimestamp()", "CAST(now() AS TIMESTAMP)"),
-    ("locate(part, s)", "strpos(s, part)"),
-    ("make_timestamp(us)", "CAST(to_timestamp_micros(us) AS TIMESTAMP)"),
-    ("make_timestamp(y, mo, d, h, mi, s)", "CAST(make_date(y, mo, d) AS TIMESTAMP) + h * INTERVAL '1 hour' + mi * INTERVAL '1 minute' + s * INTERVAL '1 second'"),
-    ("millennium(d)", "CAST(ceil(date_part('year', d) / 1000.0) AS BIGINT)"),
-    ("minute(t)", "date_part('minute', t)"),
-    ("mod(a, b)", "a % b"),
-    ("month(d)", "date_part('month', d)"),
-    ("max(x, n)", "array_slice(array_agg(x ORDER BY x DESC) FILTER (WHERE x IS NOT NULL), 1, n)"),
-    ("max_by(x, y)", "first_value(x ORDER BY y DESC NULLS LAST) IGNORE NULLS"),
-    ("max_by(x, y, n)", "array_slice(array_agg(x ORDER BY y DESC) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL), 1, n)"),
-    ("min(x, n)", "array_slice(array_agg(x ORDER BY x) FILTER (WHERE x IS NOT NULL), 1, n)"),
-    ("min_by(x, y)", "first_value(x ORDER BY y NULLS LAST) IGNORE NULLS"),
-    ("min_by(x, y, n)", "array_slice(array_agg(x ORDER BY y) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL), 1, n)"),
-    ("monthname(d)", "to_char(d, '%B')"),
-    ("nullifzero(x)", "nullif(x, 0)"),
-    ("parse_dirpath(p)", "regexp_replace(p, '/?[^/]*$', '')"),
-    ("parse_filename(p)", "regexp_replace(p, '^.*/', '')"),
-    ("percentile(x, q)", "percentile_cont(x, q)"),
-    ("quantile_disc(x, q)", "array_element(array_agg(x ORDER BY x) FILTER (WHERE x IS NOT NULL), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
-    ("quarter(d)", "date_part('quarter', d)"),
-    ("regexp_full_match(s, p)", "regexp_like(s, '^(?:' || p || ')$')"),
-    ("second(t)", "date_part('second', t)"),
-    ("sem(x)", "stddev_pop(x) / sqrt(count(x))"),
-    ("space(n)", "repeat(' ', n)"),
-    ("strftime(t, f)", "to_char(t, f)"),
-    ("struct_extract(s, field)", "get_field(s, field)"),
-    ("stuff(s, start, n, other)", "overlay(s PLACING other FROM start FOR n)"),
-    ("sysdate()", "now()"),
-    // Weeks begin on Mondays; months and years are counted from the beginning of one.
-    ("time_bucket(i, t)", "date_bin(i, t, CASE WHEN date_part('month', i) = 0 AND date_part('year', i) = 0 THEN TIMESTAMP '2000-01-03' ELSE TIMESTAMP '2000-01-01' END)"),
-    ("time_bucket(i, t, origin)", "date_bin(i, t, origin)"),
-    ("to_base64(b)", "encode(b, 'base64')"),
-    ("to_days(n)", "n * INTERVAL '1 day'"),
-    ("to_hours(n)", "n * INTERVAL '1 hour'"),
-    ("to_microseconds(n)", "n * INTERVAL '1 microsecond'"),
-    ("to_milliseconds(n)", "n * INTERVAL '1 millisecond'"),
-    ("to_minutes(n)", "n * INTERVAL '1 minute'"),
-    ("to_months(n)", "n * INTERVAL '1 month'"),
-    ("to_seconds(n)", "n * INTERVAL '1 second'"),
-    ("to_weeks(n)", "n * INTERVAL '7 days'"),
-    ("to_years(n)", "n * INTERVAL '12 months'"),
-    ("to_varchar(x)", "CAST(x AS VARCHAR)"),
-    ("unbase64(s)", "decode(s, 'base64')"),
-    ("unhex(s)", "decode(s, 'hex')"),
-    ("weekday(d)", "date_part('dow', d)"),
-    ("weekofyear(d)", "date_part('week', d)"),
-    ("week(d)", "date_part('week', d)"),
-    ("year(d)", "date_part('year', d)"),
-    ("yearweek(d)", "date_part('isoyear', d) * 100 + date_part('week', d)"),
-    ("zeroifnull(x)", "coalesce(x, 0)"),
-];
 
 /// Functions that take a unit of time first, and that have a row for each.
 const DIFFERENCES: [&str; 2] = ["date_diff", "datediff"];
@@ -234,7 +45,26 @@ const PARTS: [(&str, &str); 4] = [
     ("date_trunc", "date_trunc"),
     ("datetrunc", "date_trunc"),
 ];
-const LONG_PARTS: [&str; 3] = ["century", "decade", "millennium"];
+const LONG_PARTS: [&str; 4] = ["century", "decade", "millennium", "yearweek"];
+
+/// Units and parts of times, and the other names that PostgreSQL and DuckDB have for them.
+const UNITS: [(&str, &str); 15] = [
+    ("century", "centuries c cent"),
+    ("day", "days d dayofmonth"),
+    ("decade", "decades dec decs"),
+    ("dow", "dayofweek weekday"),
+    ("doy", "dayofyear"),
+    ("hour", "hours h hr hrs"),
+    ("microsecond", "microseconds us usec usecs usecond useconds"),
+    ("millennium", "millennia millenniums millenium mil mils"),
+    ("millisecond", "milliseconds ms msec msecs msecond mseconds"),
+    ("minute", "minutes m min mins"),
+    ("month", "months mon mons"),
+    ("quarter", "quarters"),
+    ("second", "seconds s sec secs"),
+    ("week", "weeks w weekofyear"),
+    ("year", "years y yr yrs"),
+];
 
 /// Functions that are registered, and whose form has one argument.
 const ONE_ARGUMENT: [&str; 5] = ["age", "array_first", "decode", "encode", "list_first"];
@@ -256,6 +86,27 @@ const STRUCT: &str = "struct_pack";
 
 /// Functions that make a JSON object of names and values.
 const OBJECTS: [&str; 3] = ["json_object", "json_build_object", "jsonb_build_object"];
+
+/// The function that adds named arguments to a struct, and ours that takes their names as strings.
+const INSERTION: (&str, &str) = ("struct_insert", "struct_with");
+
+/// The function that makes a JSON array of any values.
+const JSON_ARRAY: &str = "json_array";
+
+/// Functions whose text is JSON, and no string in it.
+const JSON: [&str; 8] = [
+    "json_array",
+    "json_build_object",
+    "json_extract",
+    "json_group_array",
+    "json_group_object",
+    "json_merge_patch",
+    "json_object",
+    "to_json",
+];
+
+/// Aggregates of an order that stands behind them.
+const ORDERED: [&str; 2] = ["mode", "percentile_disc"];
 
 /// The aggregate that separates by commas if it is not told otherwise.
 const JOINED: &str = "string_agg";
@@ -296,7 +147,9 @@ pub(crate) fn name_of(call: &Function) -> Option<String> {
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let forms = FORMS.iter().map(|(call, _)| called(call));
     let names = NAMES.iter().map(|(name, _)| *name).chain(forms);
-    let names = names.chain([STRUCT]).chain(OBJECTS);
+    let names = names
+        .chain([STRUCT, INSERTION.0, JSON_ARRAY])
+        .chain(OBJECTS);
     names.filter(|name| !name.contains(' '))
 }
 
@@ -304,6 +157,12 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn call_of(name: &str) -> Option<&'static str> {
     if name == STRUCT {
         return Some("struct_pack(a := 1, b := 2)");
+    }
+    if name == INSERTION.0 {
+        return Some("struct_insert(s, a := 1)");
+    }
+    if name == JSON_ARRAY {
+        return Some("json_array(1, 'a')");
     }
     if OBJECTS.contains(&name) {
         return Some("json_object('a', 1, 'b', 2)");
@@ -365,19 +224,39 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
         return Some(statements::call("to_json", vec![object]));
     }
     if name == STRUCT {
-        return structure(call);
+        return structure(call, "named_struct", 0);
+    }
+    if name == INSERTION.0 {
+        return structure(call, INSERTION.1, 1);
+    }
+    if name == JSON_ARRAY {
+        return json_array(call);
+    }
+    if ORDERED.contains(&name.as_str()) && !call.within_group.is_empty() {
+        return of_order_behind(&name, call);
     }
     let mut given = plain_arguments(call)?;
+    if let (Some(rows), [Some(part), Some(time)]) = (of_parts(&name), given.as_slice()) {
+        return part_of_time(rows, &written_unit(part)?, time);
+    }
     let name = if DIFFERENCES.contains(&name.as_str()) && given.len() == 3 {
         format!("date_diff {}", unit(given.remove(0)?)?)
-    } else if let Some(rows) = of_parts(&name)
-        && given.len() == 2
-    {
-        format!("{rows} {}", unit(given.remove(0)?)?)
     } else {
         name
     };
     written_out(name, &given)
+}
+
+/// Returns what a part of a time stands for: its row, or the function with our name of the part; `None` if the function
+/// knows it by the name that is written.
+fn part_of_time(rows: &str, written: &str, time: &Expr) -> Option<Expr> {
+    let unit = of_one(written);
+    let row = written_out(format!("{rows} {unit}"), &[Some(time.clone())]);
+    row.or_else(|| {
+        let arguments = vec![statements::string(unit.clone()), time.clone()];
+        let call = || Expr::Nested(Box::new(statements::call(rows, arguments)));
+        (unit != written.to_lowercase()).then(call)
+    })
 }
 
 /// Returns what the rows of a function are called that takes a part of a time first.
@@ -391,13 +270,7 @@ pub(crate) fn extraction(expr: &Expr) -> Option<Expr> {
     let Expr::Extract { field, expr, .. } = expr else {
         return None;
     };
-    let part = match field {
-        DateTimeField::Century => "century",
-        DateTimeField::Decade => "decade",
-        DateTimeField::Millenium | DateTimeField::Millennium => "millennium",
-        _ => return None,
-    };
-    written_out(format!("date_part {part}"), &[Some(expr.as_ref().clone())])
+    part_of_time("date_part", &field.to_string(), expr)
 }
 
 /// Returns the form of a row, with the arguments in their places.
@@ -477,15 +350,19 @@ pub(crate) fn takes_other(name: &str, call: &Function) -> bool {
     let FunctionArguments::List(list) = &call.args else {
         return false;
     };
-    let is_long_part = || {
+    let is_other_part = || {
         let part = match list.args.as_slice() {
-            [FunctionArg::Unnamed(FunctionArgExpr::Expr(part)), _] => unit(part.clone()),
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(part)), _] => written_unit(part),
             _ => None,
         };
-        part.is_some_and(|part| LONG_PARTS.contains(&part.as_str()))
+        part.is_some_and(|written| {
+            let unit = of_one(&written);
+            unit != written.to_lowercase() || LONG_PARTS.contains(&unit.as_str())
+        })
     };
     is_short(name, call)
-        || (of_parts(name).is_some() && is_long_part())
+        || (ORDERED.contains(&name) && list.args.is_empty() && !call.within_group.is_empty())
+        || (of_parts(name).is_some() && is_other_part())
         || (ONE_ARGUMENT.contains(&name) && list.args.len() == 1)
         || of_shares(name, call).is_some()
         || first_of_order(name, call).is_some()
@@ -569,13 +446,75 @@ fn called_as(name: &str, call: &Function) -> Function {
     }
 }
 
-/// Returns `named_struct('a', 1)` for a call with the argument `a := 1`.
-fn structure(call: &Function) -> Option<Expr> {
+/// Returns `'[' || concat_ws(',', …) || ']'` of the values of an array as JSON.
+fn json_array(call: &Function) -> Option<Expr> {
+    let is_json = |value: &Expr| match value {
+        Expr::Function(call) => name_of(call).is_some_and(|name| JSON.contains(&name.as_str())),
+        _ => false,
+    };
+    let values = plain_arguments(call)?.into_iter().map(|value| {
+        let value = value?;
+        let written = match is_json(&value) {
+            true => value,
+            false => statements::call("to_json", vec![value]),
+        };
+        let null = statements::string("null");
+        Some(statements::call("coalesce", vec![written, null]))
+    });
+    let values = values.collect::<Option<Vec<_>>>()?;
+    let mut parts = vec![statements::string("[")];
+    for (place, value) in values.into_iter().enumerate() {
+        if place > 0 {
+            parts.push(statements::string(","));
+        }
+        parts.push(value);
+    }
+    parts.push(statements::string("]"));
+    Some(statements::call("concat", parts))
+}
+
+/// Returns `mode(x)` for `mode() WITHIN GROUP (ORDER BY x)`, and what `percentile_disc` of such an order stands for.
+fn of_order_behind(name: &str, call: &Function) -> Option<Expr> {
+    let [key] = call.within_group.as_slice() else {
+        return None;
+    };
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    let call = Function {
+        within_group: Vec::new(),
+        ..call.clone()
+    };
+    let given = match list.args.as_slice() {
+        [] if name == "mode" => {
+            let list = FunctionArgumentList {
+                args: vec![unnamed(key.expr.clone())],
+                ..list.clone()
+            };
+            let args = FunctionArguments::List(list);
+            return Some(Expr::Function(Function { args, ..call }));
+        }
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(share))] if name != "mode" => {
+            plain_arguments(&call)?;
+            [Some(key.expr.clone()), Some(share.clone())]
+        }
+        _ => return None,
+    };
+    let row = match key.options.asc {
+        Some(false) => format!("{name} desc"),
+        _ => name.to_string(),
+    };
+    written_out(row, &given)
+}
+
+/// Returns `named_struct('a', 1)` for a call with the argument `a := 1`, with so many arguments without names before it.
+fn structure(call: &Function, other: &str, num_unnamed: usize) -> Option<Expr> {
     let FunctionArguments::List(list) = &call.args else {
         return None;
     };
     let mut arguments = Vec::with_capacity(2 * list.args.len());
-    for argument in &list.args {
+    arguments.extend(list.args.iter().take(num_unnamed).cloned());
+    for argument in list.args.iter().skip(num_unnamed) {
         let (name, value) = match argument {
             FunctionArg::Named { name, arg, .. } => (name, arg),
             FunctionArg::ExprNamed {
@@ -594,24 +533,34 @@ fn structure(call: &Function) -> Option<Expr> {
     };
     Some(Expr::Function(Function {
         args: FunctionArguments::List(list),
-        ..called_as("named_struct", call)
+        ..called_as(other, call)
     }))
 }
 
 /// Reads a unit of time, `'day'`, `'days'` or `day`.
 fn unit(argument: Expr) -> Option<String> {
-    let unit = match argument {
-        Expr::Value(value) => value.value.into_string()?,
-        Expr::Identifier(name) => name.value,
-        _ => return None,
-    };
-    Some(of_one(&unit))
+    written_unit(&argument).map(|written| of_one(&written))
 }
 
-/// Returns `day` of `Days`.
+/// Reads a unit of time as it is written.
+fn written_unit(argument: &Expr) -> Option<String> {
+    match argument {
+        Expr::Value(value) => value.value.clone().into_string(),
+        Expr::Identifier(name) => Some(name.value.clone()),
+        _ => None,
+    }
+}
+
+/// Returns `day` of `Days` and `d`.
 fn of_one(unit: &str) -> String {
     let unit = unit.to_lowercase();
-    unit.strip_suffix('s').unwrap_or(&unit).to_string()
+    let row = UNITS
+        .iter()
+        .find(|(_, others)| others.split(' ').any(|other| other == unit));
+    match row {
+        Some((one, _)) => (*one).to_string(),
+        None => unit,
+    }
 }
 
 /// Returns which argument of a form an expression is.
@@ -748,6 +697,13 @@ mod tests {
             Some("(date_trunc('year', (t)) - date_part('year', (t)) % 100 * INTERVAL '12 months')"),
         );
         check("date_trunc('year', t)", None);
+        check("date_trunc('mons', t)", Some("(date_trunc('month', t))"));
+        check("date_part('weekday', t)", Some("(date_part('dow', t))"));
+        check("date_trunc('fortnight', t)", None);
+        check(
+            "date_diff('yrs', a, b)",
+            Some("(CAST(date_part('year', (b)) - date_part('year', (a)) AS BIGINT))"),
+        );
         check("date_diff('fortnight', a, b)", None);
         check("date_diff(a, b)", None);
         check(
@@ -771,6 +727,24 @@ mod tests {
         );
         check("json_object('a', x)", Some("to_json(named_struct('a', x))"));
         check("strftime('%Y.%f', d)", Some("(to_char((d), ('%Y.%6f')))"));
+        check("struct_insert(s, b := 2)", Some("struct_with(s, 'b', 2)"));
+        check(
+            "json_array(1, json_object('a', 1))",
+            Some(
+                "concat('[', coalesce(to_json(1), 'null'), ',', coalesce(json_object('a', 1), 'null'), ']')",
+            ),
+        );
+        check("json_array()", Some("concat('[', ']')"));
+        check(
+            "mode() WITHIN GROUP (ORDER BY x) FILTER (WHERE b)",
+            Some("mode(x) FILTER (WHERE b)"),
+        );
+        check(
+            "percentile_disc(0.5) WITHIN GROUP (ORDER BY x DESC)",
+            Some(
+                "(array_element(array_agg((x) ORDER BY (x) DESC) FILTER (WHERE (x) IS NOT NULL), CAST(greatest(1, CEIL((0.5) * count((x)))) AS BIGINT)))",
+            ),
+        );
     }
 
     #[test]

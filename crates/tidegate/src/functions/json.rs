@@ -5,6 +5,7 @@
 //! pointer of RFC 6901, `doc ->> '/items/0/name'`, as in DuckDB. A string that is no JSON is an error.
 
 mod made;
+mod trees;
 mod walk;
 
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use walk::{Step, each_element, each_key, is_json, length, steps, text, walk};
 /// Adds the functions and the operators.
 pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let reading = Kind::ALL.map(function);
-    for function in reading.into_iter().chain([made::function()]) {
+    let others = trees::functions().into_iter().chain([made::function()]);
+    for function in reading.into_iter().chain(others) {
         registry.register_udf(Arc::new(function))?;
     }
     registry.register_expr_planner(Arc::new(JsonOperators))
@@ -48,16 +50,22 @@ enum Kind {
     Elements,
     /// Whether it is JSON.
     Valid,
+    /// What lies at a path, as DuckDB calls its type.
+    Type,
+    /// Whether anything lies at a path.
+    Exists,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Extract,
         Self::Text,
         Self::Length,
         Self::Keys,
         Self::Elements,
         Self::Valid,
+        Self::Type,
+        Self::Exists,
     ];
 
     /// Returns the function's names, the first being its own.
@@ -75,6 +83,8 @@ impl Kind {
             Self::Keys => &["json_keys", "json_object_keys"],
             Self::Elements => &["json_list"],
             Self::Valid => &["json_valid"],
+            Self::Type => &["json_type"],
+            Self::Exists => &["json_exists"],
         }
     }
 
@@ -85,10 +95,10 @@ impl Kind {
     fn returns(self) -> DataType {
         let string = || Arc::new(Field::new_list_field(DataType::Utf8View, true));
         match self {
-            Self::Extract | Self::Text => DataType::Utf8View,
+            Self::Extract | Self::Text | Self::Type => DataType::Utf8View,
             Self::Length => DataType::Int64,
             Self::Keys | Self::Elements => DataType::List(string()),
-            Self::Valid => DataType::Boolean,
+            Self::Valid | Self::Exists => DataType::Boolean,
         }
     }
 
@@ -100,7 +110,7 @@ impl Kind {
         if !(json.is_string() || json.is_null()) {
             return plan_err!("{name} takes a string of JSON, and was given {json}");
         }
-        if matches!(self, Self::Extract | Self::Text) && path.is_empty() {
+        if matches!(self, Self::Extract | Self::Text | Self::Exists) && path.is_empty() {
             return plan_err!("{name} takes a string of JSON and a key, an index or a path");
         }
         if self == Self::Valid && !path.is_empty() {
@@ -164,6 +174,16 @@ fn function(kind: Kind) -> ScalarUDF {
             "Returns the values of an array."
         ),
         Kind::Valid => parts!(Valid, "json_valid(s)", "Tells whether a string is JSON."),
+        Kind::Type => parts!(
+            Type,
+            "json_type(json[, path])",
+            "Returns the type of a value: OBJECT, ARRAY, VARCHAR, UBIGINT, BIGINT, DOUBLE, BOOLEAN or NULL."
+        ),
+        Kind::Exists => parts!(
+            Exists,
+            "json_exists(json, path)",
+            "Tells whether anything lies at a path."
+        ),
     })
 }
 
@@ -216,6 +236,22 @@ fn evaluate(kind: Kind, given: &[ArrayRef]) -> Result<ArrayRef> {
                 lists.append(is_list);
             }
             Arc::new(lists.finish())
+        }
+        Kind::Type => {
+            let mut types = StringViewBuilder::with_capacity(json.len());
+            for row in rows {
+                types.append_option(found(row)?.map(trees::type_of));
+            }
+            Arc::new(types.finish())
+        }
+        Kind::Exists => {
+            let mut exists = BooleanBuilder::with_capacity(json.len());
+            for row in rows {
+                let is_null = json.is_null(row) || path.iter().any(|step| step.is_null(row));
+                let is_there = found(row)?.is_some();
+                exists.append_option((!is_null).then_some(is_there));
+            }
+            Arc::new(exists.finish())
         }
         Kind::Valid => {
             let mut valid = BooleanBuilder::with_capacity(json.len());

@@ -169,25 +169,57 @@ fn write_in_percent(args: &mut [ColumnarValue]) -> Result<()> {
     let [of, format] = args else {
         return Ok(());
     };
+    let of = of.data_type();
     // The formats of durations are words.
-    if matches!(of.data_type(), DataType::Duration(_)) {
+    if matches!(of, DataType::Duration(_)) {
         return Ok(());
     }
     *format = match &*format {
         ColumnarValue::Scalar(text) => match text.try_as_str().flatten() {
-            Some(text) => ScalarValue::Utf8(Some(in_percent(text)?)).into(),
+            Some(text) => ScalarValue::Utf8(Some(with_zone(in_percent(text)?, &of))).into(),
             None => ColumnarValue::Scalar(text.clone()),
         },
-        ColumnarValue::Array(texts) => ColumnarValue::Array(all_in_percent(texts)?),
+        ColumnarValue::Array(texts) => ColumnarValue::Array(all_in_percent(texts, &of)?),
     };
     Ok(())
 }
 
-fn all_in_percent(texts: &ArrayRef) -> Result<ArrayRef> {
+/// Writes the name of the zone that values of a type have, as in DuckDB: chrono knows offsets alone, and of times without
+/// a zone refuses these, too.
+fn with_zone(format: String, of: &DataType) -> String {
+    if !format.contains("%Z") && !format.contains("%z") {
+        return format;
+    }
+    let mut written = String::with_capacity(format.len());
+    let mut letters = format.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            written.push(letter);
+            continue;
+        }
+        match (letters.next(), of) {
+            (Some('Z'), DataType::Timestamp(_, Some(zone))) => {
+                written.push_str(&zone.replace('%', "%%"));
+            }
+            (Some('Z'), _) => {}
+            (Some('z'), DataType::Timestamp(_, None) | DataType::Date32 | DataType::Date64) => {
+                written.push_str("+00");
+            }
+            (other, _) => {
+                written.push('%');
+                written.extend(other);
+            }
+        }
+    }
+    written
+}
+
+fn all_in_percent(texts: &ArrayRef, of: &DataType) -> Result<ArrayRef> {
     let Some(formats) = texts.as_string_opt::<i32>() else {
         return Ok(Arc::clone(texts));
     };
-    let written = formats.iter().map(|text| text.map(in_percent).transpose());
+    let of_one = |text: &str| in_percent(text).map(|format| with_zone(format, of));
+    let written = formats.iter().map(|text| text.map(of_one).transpose());
     let written: StringArray = written.collect::<Result<_>>()?;
     Ok(Arc::new(written))
 }
@@ -209,7 +241,24 @@ fn in_percent(format: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Read, by_letters, read};
+    use datafusion::arrow::datatypes::{DataType, TimeUnit};
+
+    use super::{Read, by_letters, read, with_zone};
+
+    #[test]
+    fn zones_have_their_names() {
+        let times =
+            |zone: Option<&str>| DataType::Timestamp(TimeUnit::Nanosecond, zone.map(Into::into));
+        for (format, of, expect) in [
+            ("%H %Z", times(Some("Europe/Berlin")), "%H Europe/Berlin"),
+            ("%H %z", times(Some("UTC")), "%H %z"),
+            ("%H%Z%z", times(None), "%H+00"),
+            ("100%%Z", times(None), "100%%Z"),
+            ("%Z", DataType::Date32, ""),
+        ] {
+            assert_eq!(with_zone(format.to_string(), &of), expect);
+        }
+    }
 
     #[test]
     fn letters_without_a_meaning_are_named() {

@@ -1,4 +1,5 @@
-//! `hamming(a, b)`, also called `mismatches`, and `jaccard(a, b)`: how far apart two strings are, as in DuckDB, by characters.
+//! `hamming(a, b)`, also called `mismatches`, `jaccard(a, b)`, `jaro_similarity(a, b)`, `jaro_winkler_similarity(a, b)` and
+//! `damerau_levenshtein(a, b)`: how far apart two strings are, as in DuckDB, by characters.
 //!
 //! `hamming` counts the places with different characters, and is an error of strings of different lengths. `jaccard` is the
 //! share of the characters that both have among those that either has, and is an error of an empty string. NULL of NULL.
@@ -16,7 +17,7 @@ use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
 use super::plain::{self, Parts};
 
 /// Returns the functions.
-pub(crate) fn functions() -> [ScalarUDF; 2] {
+pub(crate) fn functions() -> [ScalarUDF; 5] {
     let hamming = Parts {
         names: &["hamming", "mismatches"],
         section: DOC_SECTION_STRING,
@@ -41,7 +42,39 @@ pub(crate) fn functions() -> [ScalarUDF; 2] {
             Ok(Arc::new(shares.collect::<Result<Float64Array>>()?))
         },
     };
-    [hamming, jaccard].map(plain::function)
+    let jaro = Parts {
+        names: &["jaro_similarity"],
+        section: DOC_SECTION_STRING,
+        description: "Returns how alike two strings are, from 0 to 1, by Jaro.",
+        syntax: "jaro_similarity(a, b)",
+        takes: |given| two_strings("jaro_similarity", given),
+        returns: |_| DataType::Float64,
+        computes: |given| likenesses(given, strsim::jaro),
+    };
+    let winkler = Parts {
+        names: &["jaro_winkler_similarity"],
+        section: DOC_SECTION_STRING,
+        description: "Returns how alike two strings are, from 0 to 1, by Jaro and Winkler.",
+        syntax: "jaro_winkler_similarity(a, b)",
+        takes: |given| two_strings("jaro_winkler_similarity", given),
+        returns: |_| DataType::Float64,
+        computes: |given| likenesses(given, strsim::jaro_winkler),
+    };
+    let damerau = Parts {
+        names: &["damerau_levenshtein"],
+        section: DOC_SECTION_STRING,
+        description: "Counts the letters to insert, delete, replace or swap with the next one.",
+        syntax: "damerau_levenshtein(a, b)",
+        takes: |given| two_strings("damerau_levenshtein", given),
+        returns: |_| DataType::Int64,
+        computes: |given| {
+            let counts = pairs(given)?.map(|pair| {
+                pair.map(|(left, right)| strsim::damerau_levenshtein(left, right) as i64)
+            });
+            Ok(Arc::new(counts.collect::<Int64Array>()))
+        },
+    };
+    [hamming, jaccard, jaro, winkler, damerau].map(plain::function)
 }
 
 fn two_strings(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
@@ -53,6 +86,17 @@ fn two_strings(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
         true => Ok(vec![DataType::Utf8View; 2]),
         false => plan_err!("{name} takes two strings: {name}(a, b)"),
     }
+}
+
+/// Computes how alike the strings of each row are; nothing is like an empty string.
+fn likenesses(given: &[ArrayRef], of: fn(&str, &str) -> f64) -> Result<ArrayRef> {
+    let shares = pairs(given)?.map(|pair| {
+        pair.map(|(left, right)| match left.is_empty() || right.is_empty() {
+            true => 0.0,
+            false => of(left, right),
+        })
+    });
+    Ok(Arc::new(shares.collect::<Float64Array>()))
 }
 
 /// Returns the strings of each row that has two.

@@ -1,4 +1,5 @@
 //! `CREATE MACRO f(a, b := 1) AS a + b`: a call is replaced by the expression before it is planned, as DuckDB has it.
+//! That of a macro `AS TABLE SELECT …` is replaced by the query, in FROM.
 //!
 //! Arguments have no types, and may stand for anything that the expression takes, columns of a query in it too. The
 //! function that is registered keeps the name and the expression alone.
@@ -15,14 +16,14 @@ use datafusion::logical_expr::{
 };
 use sqlparser::ast::{
     self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, MacroArg,
-    MacroDefinition, ObjectNamePart,
+    MacroDefinition, ObjectNamePart, Query, TableFactor, Visit, VisitMut, Visitor,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::forms;
 use crate::error::{Error, ErrorKind};
-use crate::statements::visits::{change_expressions, count_expressions};
+use crate::statements::visits::{self, change_expressions, count_expressions};
 
 /// The most expressions of a macro, arguments included.
 const PARTS_MAX: usize = 10_000;
@@ -36,10 +37,17 @@ pub(crate) struct Macro {
     name: String,
     parameters: Vec<Parameter>,
     /// Where a parameter stands, `$0`, `$1`, …, which nobody can write without quotes.
-    body: Expr,
+    body: Body,
     /// The whole statement.
     text: String,
     signature: Signature,
+}
+
+/// What a call stands for.
+#[derive(Debug)]
+enum Body {
+    Value(Box<Expr>),
+    Table(Box<Query>),
 }
 
 #[derive(Debug)]
@@ -53,7 +61,7 @@ impl Macro {
     ///
     /// # Errors
     /// [`ErrorKind::Sql`] for two parameters of one name and for a macro that calls itself,
-    /// [`ErrorKind::NotSupported`] for one of tables.
+    /// [`ErrorKind::NotSupported`] for one in a schema.
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let parsed = Parser::parse_sql(&GenericDialect {}, text);
         let statement = parsed.ok().and_then(|mut statements| statements.pop());
@@ -71,10 +79,9 @@ impl Macro {
             return Err(Error::new(ErrorKind::NotSupported, message));
         };
         let name = folded(name);
-        let failed = |kind, why: &str| Err(Error::new(kind, format!("macro {name}: {why}")));
-        let MacroDefinition::Expr(mut body) = definition else {
-            let why = "macros of tables are not supported: use a view, or WITH";
-            return failed(ErrorKind::NotSupported, why);
+        let failed = |why: &str| {
+            let message = format!("macro {name}: {why}");
+            Err(Error::new(ErrorKind::Sql, message))
         };
         let mut parameters: Vec<Parameter> = Vec::new();
         for MacroArg {
@@ -84,34 +91,26 @@ impl Macro {
         {
             let parameter = folded(&parameter);
             if parameters.iter().any(|known| known.name == parameter) {
-                let why = format!("two parameters are called {parameter}");
-                return failed(ErrorKind::Sql, &why);
+                return failed(&format!("two parameters are called {parameter}"));
             }
             parameters.push(Parameter {
                 name: parameter,
                 default,
             });
         }
-        let walked = change_expressions(&mut body, |expr| {
-            match expr {
-                Expr::Function(call) if forms::name_of(call).as_deref() == Some(&name) => {
-                    return ControlFlow::Break(());
-                }
-                Expr::Identifier(ident) => {
-                    let of = folded(ident);
-                    if let Some(place) = parameters.iter().position(|known| known.name == of) {
-                        *ident = ast::Ident::new(format!("${place}"));
-                    }
-                }
-                _ => {}
+        let (body, calls_itself) = match definition {
+            MacroDefinition::Expr(mut body) => {
+                let calls_itself = number(&mut body, &name, &parameters).is_break();
+                (Body::Value(Box::new(body)), calls_itself)
             }
-            ControlFlow::Continue(())
-        });
-        if walked.is_break() {
-            return failed(
-                ErrorKind::Sql,
-                "it would call itself: there is no recursion",
-            );
+            MacroDefinition::Table(mut query) => {
+                let calls_itself =
+                    reads(&query, &name) || number(query.as_mut(), &name, &parameters).is_break();
+                (Body::Table(query), calls_itself)
+            }
+        };
+        if calls_itself {
+            return failed("it would call itself: there is no recursion");
         }
         Ok(Self {
             name,
@@ -130,23 +129,28 @@ impl Macro {
     /// Returns the expression that a call stands for; `None` if its arguments are not those of the macro, or all
     /// together is too large.
     pub(crate) fn expand(&self, call: &Function) -> Option<Expr> {
+        let Body::Value(body) = &self.body else {
+            return None;
+        };
+        let mut body = body.clone();
         let given = self.arguments(call)?;
-        let mut body = self.body.clone();
-        let mut parts = count_expressions(&body);
-        let walked = change_expressions(&mut body, |expr| {
-            if let Some(argument) = forms::place_of(expr).and_then(|place| given.get(place)) {
-                parts += count_expressions(argument);
-                if parts > PARTS_MAX {
-                    return ControlFlow::Break(());
-                }
-                *expr = Expr::Nested(Box::new(argument.clone()));
+        written_out(&mut body, &given).then_some(Expr::Nested(body))
+    }
+
+    /// Returns the query that a call in FROM stands for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Sql`] if the macro is none of tables, its arguments are others, or all together is too large.
+    pub(crate) fn table(&self, args: &[FunctionArg]) -> Result<Box<Query>, Error> {
+        if let Body::Table(query) = &self.body
+            && let Some(given) = self.given(args)
+        {
+            let mut query = query.clone();
+            if written_out(query.as_mut(), &given) {
+                return Ok(query);
             }
-            ControlFlow::Continue(())
-        });
-        match walked {
-            ControlFlow::Continue(()) => Some(Expr::Nested(Box::new(body))),
-            ControlFlow::Break(()) => None,
         }
+        Err(Error::new(ErrorKind::Sql, self.refused()))
     }
 
     /// Returns what a call gives for each parameter.
@@ -160,11 +164,19 @@ impl Macro {
             && call.within_group.is_empty()
             && list.duplicate_treatment.is_none()
             && list.clauses.is_empty();
-        if !is_plain || list.args.len() > self.parameters.len() {
+        match is_plain {
+            true => self.given(&list.args),
+            false => None,
+        }
+    }
+
+    /// Returns what arguments give for each parameter.
+    fn given(&self, args: &[FunctionArg]) -> Option<Vec<Expr>> {
+        if args.len() > self.parameters.len() {
             return None;
         }
         let mut given: Vec<Option<Expr>> = vec![None; self.parameters.len()];
-        for (place, argument) in list.args.iter().enumerate() {
+        for (place, argument) in args.iter().enumerate() {
             let (place, value) = match argument {
                 FunctionArg::Unnamed(value) => (place, value),
                 FunctionArg::Named { name, arg, .. }
@@ -202,13 +214,82 @@ impl Macro {
                 None => parameter.name.clone(),
             });
         let parameters: Vec<String> = parameters.collect();
+        let from = match self.body {
+            Body::Value(_) => "",
+            Body::Table(_) => "FROM ",
+        };
         format!(
-            "macro {}: a call is {}({}), and has at most {PARTS_MAX} parts when it is written out",
+            "macro {}: a call is {from}{}({}), and has at most {PARTS_MAX} parts when it is written out",
             self.name,
             self.name,
             parameters.join(", ")
         )
     }
+}
+
+/// Writes parameters as `$0`, `$1`, …; breaks off at a call of the macro itself.
+fn number<N: VisitMut + ?Sized>(
+    body: &mut N,
+    name: &str,
+    parameters: &[Parameter],
+) -> ControlFlow<()> {
+    change_expressions(body, |expr| {
+        match expr {
+            Expr::Function(call) if forms::name_of(call).as_deref() == Some(name) => {
+                return ControlFlow::Break(());
+            }
+            Expr::Identifier(ident) => {
+                let of = folded(ident);
+                if let Some(place) = parameters.iter().position(|known| known.name == of) {
+                    *ident = ast::Ident::new(format!("${place}"));
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// Tells whether a query reads what a call of this name gives.
+fn reads(query: &Query, name: &str) -> bool {
+    struct Calls<'a>(&'a str);
+    impl Visitor for Calls<'_> {
+        type Break = ();
+
+        fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
+            let TableFactor::Table {
+                name,
+                args: Some(_),
+                ..
+            } = table
+            else {
+                return ControlFlow::Continue(());
+            };
+            match name.0.as_slice() {
+                [ObjectNamePart::Identifier(ident)] if folded(ident) == self.0 => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    visits::read(query, &mut Calls(name)).is_break()
+}
+
+/// Puts arguments in the places of parameters; false if all together is too large.
+fn written_out<N: Visit + VisitMut>(body: &mut N, given: &[Expr]) -> bool {
+    let mut parts = count_expressions(&*body);
+    let walked = change_expressions(body, |expr| {
+        if let Some(argument) = forms::place_of(expr).and_then(|place| given.get(place)) {
+            parts += count_expressions(argument);
+            if parts > PARTS_MAX {
+                return ControlFlow::Break(());
+            }
+            *expr = Expr::Nested(Box::new(argument.clone()));
+        }
+        ControlFlow::Continue(())
+    });
+    walked.is_continue()
 }
 
 fn folded(name: &ast::Ident) -> String {

@@ -1,7 +1,8 @@
 //! `nested_text(x)`: the text of a list, a struct or a map, which a cast to VARCHAR becomes, as DuckDB writes it:
 //! `[1, NULL, 3]`, `{'a': 1}` and `{a=1}`.
 //!
-//! Arrow leaves out NULLs of lists, and refuses structs and maps. A value within is in quotes where its text could be
+//! Arrow leaves out NULLs of lists, and refuses structs and maps. Intervals and differences of times are written here as
+//! well, alone or within others, by [`span_texts`]. A value within is in quotes where its text could be
 //! taken for several, for NULL or for nothing.
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
 
 use super::plain::{self, Parts};
+use super::span_texts;
 
 /// What a NULL within is written as.
 const NULL: &str = "NULL";
@@ -34,6 +36,11 @@ pub(crate) fn is_nested(data_type: &DataType) -> bool {
     )
 }
 
+/// Tells whether values of a type are written here: they hold others, or are spans of time.
+pub(crate) fn is_written(data_type: &DataType) -> bool {
+    is_nested(data_type) || span_texts::is_span(data_type)
+}
+
 /// Returns the function. NULL of NULL; what is within and has no text is an error.
 pub(crate) fn function() -> ScalarUDF {
     plain::function(Parts {
@@ -42,11 +49,14 @@ pub(crate) fn function() -> ScalarUDF {
         description: "Writes a list, a struct or a map as text.",
         syntax: "nested_text(x)",
         takes: |given| match given {
-            [nested] if is_nested(nested) => Ok(given.to_vec()),
-            _ => plan_err!("nested_text takes a list, a struct or a map"),
+            [nested] if is_written(nested) => Ok(given.to_vec()),
+            _ => plan_err!("nested_text takes a list, a struct, a map or an interval"),
         },
         returns: |_| DataType::Utf8View,
         computes: |given| match given {
+            [spans] if span_texts::is_span(spans.data_type()) => {
+                strictly_cast(&span_texts::as_texts(spans)?, &DataType::Utf8View)
+            }
             [nested] => Ok(Arc::new(StringViewArray::from_iter(texts(nested)?))),
             _ => internal_err!("nested_text of {} arguments", given.len()),
         },
@@ -94,7 +104,7 @@ fn texts(array: &ArrayRef) -> Result<Vec<Option<String>>> {
                 .collect())
         }
         _ => {
-            let leaves = strictly_cast(array, &DataType::Utf8View)?;
+            let leaves = strictly_cast(&span_texts::as_texts(array)?, &DataType::Utf8View)?;
             let leaves = leaves.as_string_view().iter();
             Ok(leaves.map(|text| text.map(quoted)).collect())
         }

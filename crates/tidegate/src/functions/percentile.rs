@@ -96,7 +96,7 @@ impl AggregateUDFImpl for Percentile {
 }
 
 /// Returns which share of the values is below the percentile; `None` where DataFusion refuses it, or has no value.
-fn share(args: &AccumulatorArgs<'_>) -> Option<f64> {
+pub(super) fn share(args: &AccumulatorArgs<'_>) -> Option<f64> {
     if args.expr_fields.first()?.data_type().is_null() {
         return None;
     }
@@ -129,7 +129,7 @@ fn percentiles(state: &[ArrayRef], share: f64) -> Result<ArrayRef> {
 
 /// Returns the value below which a share of the values is, in the order in which NaN is the greatest; between two
 /// values in proportion.
-fn percentile(values: &mut [f64], share: f64) -> Option<f64> {
+pub(super) fn percentile(values: &mut [f64], share: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
     let place = last as f64 * share;
     let below = (place.floor() as usize).min(last);

@@ -116,7 +116,8 @@ fn has_formats(args: &[ColumnarValue]) -> bool {
 }
 
 /// Writes a format of Python and DuckDB as chrono has it: `%f` is microseconds, `%g` milliseconds and `%n` nanoseconds of a
-/// second, and behind a point any number of digits where a string is read.
+/// second, and behind a point any number of digits where a string is read; `%x` and `%c` are a date and a timestamp of
+/// ISO 8601.
 pub(super) fn chrono_format(format: &str, is_read: bool) -> String {
     let mut written = String::with_capacity(format.len());
     let mut chars = format.chars();
@@ -129,6 +130,15 @@ pub(super) fn chrono_format(format: &str, is_read: bool) -> String {
             Some('f') => '6',
             Some('g') => '3',
             Some('n') => '9',
+            // As in DuckDB; to chrono these are the American and the C library's.
+            Some('x') => {
+                written.push_str("%Y-%m-%d");
+                continue;
+            }
+            Some('c') => {
+                written.push_str("%Y-%m-%d %H:%M:%S");
+                continue;
+            }
             other => {
                 written.push('%');
                 written.extend(other);
@@ -159,6 +169,7 @@ mod tests {
             ("%S,%g", false, "%S,%3f"),
             ("%f%n", true, "%6f%9f"),
             ("100%%f %", false, "100%%f %"),
+            ("%x|%c|%X", false, "%Y-%m-%d|%Y-%m-%d %H:%M:%S|%X"),
         ] {
             assert_eq!(chrono_format(format, is_read), expect);
         }

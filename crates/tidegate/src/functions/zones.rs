@@ -49,6 +49,11 @@ pub(crate) fn session_zone(config: &ConfigOptions) -> Arc<str> {
         .into()
 }
 
+/// Tells whether a time zone's clocks show UTC.
+pub(crate) fn is_utc(zone: &str) -> bool {
+    matches!(zone, "UTC" | "+00:00" | "Z" | "Etc/UTC" | "+00" | "-00:00")
+}
+
 /// Reads the name or offset of a time zone as columns name it.
 ///
 /// # Errors

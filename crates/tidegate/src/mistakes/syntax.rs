@@ -42,10 +42,6 @@ const KEYWORDS: [&str; 32] = [
     "DROP",
 ];
 
-/// How a type with parentheses is written.
-const STRUCT_HELP: &str =
-    "a struct's type has its fields between < and >: STRUCT<a INT, b VARCHAR>";
-
 impl Finder<'_> {
     /// Explains what the parser did not expect, at the word `at` or at the end of the text.
     pub(super) fn syntax(&self, message: &str, at: Option<Location>) -> Found {
@@ -73,10 +69,7 @@ impl Finder<'_> {
         {
             found.message = Some(format!("this form of {word} is not supported"));
         }
-        let before = index.checked_sub(1);
-        if words.is(index, "(") && before.is_some_and(|before| words.is(before, "STRUCT")) {
-            found.help = Some(STRUCT_HELP.to_string());
-        } else if let Some((_, help)) = self.statement(Some(index)) {
+        if let Some((_, help)) = self.statement(Some(index)) {
             found.help = Some(help.to_string());
         } else if let Some((slip, keyword)) = self.slip(index) {
             found.place = words.place(slip, slip);

@@ -4,8 +4,13 @@
 //!   difference of timestamps are those of days and a time ([`spans`]).
 //! - `lag` and `lead` by NULL rows are NULL; DataFusion takes NULL for none. `lead` that leaves NULLs out looks back in
 //!   the opposite order.
-//! - A list, a struct or a map is cast to text with its NULLs named ([`nested_text`]), which Arrow leaves out, or refuses.
+//! - A list, a struct or a map is cast to text with its NULLs named ([`nested_text`]), which Arrow leaves out, or refuses;
+//!   an interval or a difference of times as `1 year 01:30:00`.
+//! - A number that is cast to a decimal type has the digits that stand there: 1.005 is less than itself as a double.
+//! - `ceil` and `floor` of decimals have room for one digit more ([`whole_decimals`]).
 //! - Patterns with a backslash that stands for itself are kept from becoming patterns of LIKE.
+
+use std::ops::RangeInclusive;
 
 use datafusion::arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
@@ -16,14 +21,17 @@ use datafusion::functions_window::lead_lag::lag_udwf;
 use datafusion::logical_expr::expr::{
     NullTreatment, ScalarFunction, WindowFunction, WindowFunctionDefinition,
 };
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast, lit};
 
 use super::walk::{any_expression, change_parts};
 use crate::functions::epochs::interval_epoch;
-use crate::functions::{nested_text, spans};
+use crate::functions::{nested_text, spans, whole_decimals};
 
 /// The window functions that look a number of rows away.
 const SHIFTS: [&str; 2] = ["lag", "lead"];
+
+/// Doubles whose digits are few enough to be written out.
+const PLAIN: RangeInclusive<f64> = 1e-18..=1e18;
 
 /// Puts what they mean in the place of such calls, casts and patterns; comes after types are coerced.
 pub(super) fn rewrite_calls(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
@@ -36,16 +44,23 @@ pub(super) fn rewrite_calls(plan: LogicalPlan, _: &ConfigOptions) -> Result<Logi
 /// Tells, without looking for types, whether an expression may be such.
 fn may_change(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarFunction(call) => of_part(call).is_some() || is_backslash(call.args.get(1)),
+        Expr::ScalarFunction(call) => {
+            of_part(call).is_some()
+                || is_backslash(call.args.get(1))
+                || whole_decimals::is_such(call)
+        }
         Expr::WindowFunction(window) => is_by_null(window) || leads_past_nulls(window),
         Expr::BinaryExpr(binary) => is_match(binary.op) && is_backslash(Some(&binary.right)),
-        other => shown(other).is_some(),
+        other => shown(other).is_some() || digits(other).is_some(),
     }
 }
 
 fn in_part(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match part {
         Expr::ScalarFunction(call) => {
+            if let Some(plain) = whole_decimals::plain_call(&call, schema) {
+                return Ok(Transformed::yes(plain));
+            }
             // Columns of an outer query are of no schema that is known here, but know their type.
             let part = of_part(&call).and_then(|(part, of)| part_of(part, of, &call, schema));
             Ok(match part {
@@ -75,10 +90,14 @@ fn in_part(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             window.params.args = vec![Expr::Literal(null, None)];
             Ok(Transformed::yes(Expr::WindowFunction(window)))
         }
-        other => Ok(match shown(&other).and_then(|of| text_of(of, schema)) {
-            Some(text) => Transformed::yes(with_operand(other, text)),
-            None => Transformed::no(other),
-        }),
+        other => {
+            let text = digits(&other).map(lit);
+            let text = text.or_else(|| shown(&other).and_then(|of| text_of(of, schema)));
+            Ok(match text {
+                Some(text) => Transformed::yes(with_operand(other, text)),
+                None => Transformed::no(other),
+            })
+        }
     }
 }
 
@@ -200,18 +219,38 @@ fn is_null(expr: &Expr) -> bool {
 
 /// Returns what an expression casts to text.
 fn shown(expr: &Expr) -> Option<&Expr> {
-    let (of, field) = match expr {
-        Expr::Cast(cast) => (&cast.expr, &cast.field),
-        Expr::TryCast(cast) => (&cast.expr, &cast.field),
-        _ => return None,
-    };
-    field.data_type().is_string().then_some(of)
+    let (of, to) = operand(expr)?;
+    to.is_string().then_some(of)
 }
 
-/// Returns the text of a nested value; `None` of anything else.
+/// Returns the digits of a constant that is cast from a double to a decimal type: the fewest that make this double,
+/// which are those that a statement has, up to 15.
+fn digits(expr: &Expr) -> Option<String> {
+    match operand(expr)? {
+        (
+            Expr::Literal(ScalarValue::Float64(Some(number)), _),
+            DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..),
+        ) if PLAIN.contains(&number.abs()) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Returns what is cast, and to which type.
+fn operand(expr: &Expr) -> Option<(&Expr, &DataType)> {
+    match expr {
+        Expr::Cast(cast) => Some((&cast.expr, cast.field.data_type())),
+        Expr::TryCast(cast) => Some((&cast.expr, cast.field.data_type())),
+        _ => None,
+    }
+}
+
+/// Returns the text of a nested value or an interval; `None` of anything else.
 fn text_of(of: &Expr, schema: &DFSchema) -> Option<Expr> {
     let data_type = of.get_type(schema).ok()?;
-    nested_text::is_nested(&data_type).then(|| nested_text::function().call(vec![of.clone()]))
+    nested_text::is_written(&data_type).then(|| nested_text::function().call(vec![of.clone()]))
 }
 
 /// Has a cast cast another value.

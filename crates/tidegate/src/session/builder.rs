@@ -24,20 +24,22 @@ use super::types::SqlTypes;
 use super::types::literals::{timestamps_of_columns, timestamps_without_seconds};
 use super::types::seconds;
 use super::zones::in_session_zone;
-use super::{Session, add_to, files, formats, readers};
+use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
 use crate::floats::exact;
+use crate::functions::alike::AlikeComparisons;
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
 use crate::functions::dates::DateTimes;
 use crate::functions::division::WholeQuotients;
 use crate::functions::intervals::IntervalComparisons;
 use crate::functions::len::Len;
+use crate::functions::listed_nulls::ListConcats;
 use crate::functions::multiples::IntervalMultiples;
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    counts, json, like_pattern, linear, lists, moments, ordered_lists, percentile, product, single,
-    times,
+    approximate, counts, json, like_pattern, linear, lists, moments, ordered_lists, percentile,
+    product, single, times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -309,6 +311,7 @@ impl SessionBuilder {
             .with_analyzer_rule(Arc::new(PlanRule("session_zone", in_session_zone)));
         let planners = builder.expr_planners().get_or_insert_default();
         planners.insert(0, Arc::new(StringSubscripts));
+        planners.insert(0, Arc::new(ListConcats));
         let config = builder.config().get_or_insert_default();
         if let Some(options) = config.options_mut().extensions.get_mut::<TidegateOptions>() {
             let share = (memory.bytes / 4).max(PAGE_BYTES_MIN);
@@ -317,6 +320,7 @@ impl SessionBuilder {
         let mut state = with_stops(builder.build());
         json::register(&mut state)?;
         crate::functions::register(&mut state)?;
+        crate::functions::register_tables(&mut state);
         bound(&mut state, &function_memory)?;
         let mut ctx = SessionContext::new_with_state(state);
         for (name, function) in table_functions() {
@@ -340,13 +344,21 @@ impl SessionBuilder {
             .register_expr_planner(Arc::new(IntervalComparisons))?;
         ctx.state_ref()
             .write()
+            .register_expr_planner(Arc::new(AlikeComparisons))?;
+        ctx.state_ref()
+            .write()
             .register_expr_planner(Arc::new(WholeQuotients))?;
         ctx.state_ref()
             .write()
             .register_expr_planner(Arc::new(IntervalMultiples))?;
         linear::register(&mut *ctx.state_ref().write())?;
         let statistics = counts::functions().into_iter().chain(moments::functions());
-        for function in statistics.chain([product::function(), percentile::function()]) {
+        let others = [
+            approximate::function(),
+            percentile::function(),
+            product::function(),
+        ];
+        for function in statistics.chain(others) {
             ctx.register_udaf(function);
         }
         for function in ordered_lists::functions() {
@@ -365,6 +377,7 @@ impl SessionBuilder {
         }
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         readers::register(&ctx)?;
+        told::register(&ctx);
         ctx.register_relation_planner(Arc::new(Samples))?;
         ctx.register_relation_planner(Arc::new(AsofJoins))?;
         ctx.register_relation_planner(Arc::new(BoundedRelations))?;

@@ -96,13 +96,13 @@ fn read_past_host_tier(state: &mut SessionState) {
 }
 
 /// Refuses where statements that change something are refused.
-fn check_allowed(allowed: SQLOptions) -> Result<(), Error> {
+pub(super) fn check_allowed(allowed: SQLOptions) -> Result<(), Error> {
     let like_set = LogicalPlan::Statement(PlanStatement::SetVariable(SetVariable {
         variable: String::new(),
         value: String::new(),
     }));
     allowed.verify_plan(&like_set).map_err(|error| {
-        let message = "statements such as CACHE TABLE are not allowed here";
+        let message = "statements such as CACHE TABLE and SET are not allowed here";
         Error::with_source(ErrorKind::NotSupported, message, error)
     })
 }

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF, Table
 use datafusion::prelude::SessionContext;
 
 use super::statement::Source;
+use super::views;
 use crate::query::Snapshot;
 
 /// The settings, tables and functions with which a text is planned.
@@ -46,20 +47,24 @@ impl Dependencies {
         let catalog = &source.options.catalog;
         let names = source.names.as_deref();
         let mut tables = Vec::new();
+        let mut read_by_views = Vec::new();
         for name in names.into_iter().flatten() {
             let (catalog, schema) = (&catalog.default_catalog, &catalog.default_schema);
             let name = name.clone().resolve(catalog, schema);
             if let Some(table) = lookup(ctx, &name).await {
                 tables.push((name, Arc::downgrade(&table)));
+                read_by_views.append(&mut views::read_by(table.as_ref()));
             }
         }
+        let are_all_named = names.is_some_and(|names| names.len() == tables.len());
+        tables.append(&mut read_by_views);
         let functions = match plan {
             Some(plan) => Functions::of(plan, &ctx.state_ref().read()),
             None => Functions::default(),
         };
         Self {
             options: Arc::clone(&source.options),
-            are_all_named: names.is_some_and(|names| names.len() == tables.len()),
+            are_all_named,
             tables,
             functions,
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::datasource::listing::{
     ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
@@ -15,7 +15,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::options::ReadOptions;
 use datafusion::logical_expr::dml::CopyTo;
-use datafusion::logical_expr::{LogicalPlan, Statement, WriteOp};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Statement, WriteOp};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use parking_lot::RwLock;
@@ -26,7 +26,8 @@ use super::stdin::Inputs;
 use crate::error::{Error, ErrorKind};
 use crate::files::format::checked;
 use crate::files::listed::FilePath;
-use crate::files::table::{FilesOptions, FilesTable};
+use crate::files::table::{FilesOptions, FilesTable, with_types};
+use crate::functions::nested_text;
 use crate::sql_type::sql_type;
 use crate::stores::access::AllowedPaths;
 use crate::stores::{check_regular, remote_url, shown, with_query_in_path};
@@ -92,6 +93,9 @@ impl UrlTableFactory for FileTables {
         {
             return Ok(Some(Arc::new(table)));
         }
+        if is_name(path) {
+            return Ok(None);
+        }
         if has_wildcard_folders(path) {
             return table_of_pattern(&state, path).await;
         }
@@ -119,9 +123,31 @@ impl UrlTableFactory for FileTables {
             check_formats(&state, &config, path).await?;
         }
         let config = config.infer_partitions_from_path(&state).await?;
+        let config = with_typed_keys(&state, config).await?;
         let config = config.infer_schema(&state).await?;
         Ok(Some(Arc::new(ListingTable::try_new(config)?)))
     }
+}
+
+/// Has columns that are keys of folders, `year=2024`, be of the types of their values.
+async fn with_typed_keys(
+    state: &SessionState,
+    mut config: ListingTableConfig,
+) -> Result<ListingTableConfig> {
+    let Some(options) = &mut config.options else {
+        return Ok(config);
+    };
+    if options.table_partition_cols.is_empty() {
+        return Ok(config);
+    }
+    let mut files = Vec::new();
+    for url in &config.table_paths {
+        let store = state.runtime_env().object_store(url)?;
+        let listed = url.list_all_files(state, store.as_ref(), &options.file_extension);
+        files.extend(listed.await?.try_collect::<Vec<_>>().await?);
+    }
+    with_types(&mut options.table_partition_cols, &files);
+    Ok(config)
 }
 
 /// Refuses a folder or a pattern with files of several formats, or compressed in several ways, of which DataFusion reads
@@ -209,6 +235,12 @@ fn ending_of(name: &str) -> Option<&str> {
     })
 }
 
+/// Tells whether a text is a table's name, and no path. A folder is written `data/`: that a table's name is mistyped
+/// must not read, or write, the files of a folder that happens to be called so.
+fn is_name(path: &str) -> bool {
+    !path.contains(['/', '\\', '.']) && !path.contains(PATTERN)
+}
+
 /// Tells whether a path has a pattern for the names of folders, which DataFusion's listing does not match.
 fn has_wildcard_folders(path: &str) -> bool {
     let at = path.find(PATTERN);
@@ -284,6 +316,10 @@ fn check_columns(copy: &CopyTo) -> Result<()> {
             fields.find(|field| has_other_keys(field.data_type())),
             "keys of objects are text: cast those of the map to VARCHAR",
         ),
+        "parquet" => (
+            fields.find(|field| has_interval(field.data_type())),
+            "write its text, CAST(x AS VARCHAR), or a number, extract(epoch FROM x)",
+        ),
         _ => return Ok(()),
     };
     let Some(field) = wrong else {
@@ -297,6 +333,56 @@ fn check_columns(copy: &CopyTo) -> Result<()> {
     );
     let error = Error::new(ErrorKind::NotSupported, message);
     Err(error.with_help(Some(help.into())).into())
+}
+
+/// Writes lists, structs and maps as their text where a COPY writes delimited text, which has none.
+pub(super) fn write_nested_as_text(plan: &mut LogicalPlan) -> Result<()> {
+    let copy = match plan {
+        LogicalPlan::Copy(copy) => copy,
+        LogicalPlan::Explain(explain) => {
+            return write_nested_as_text(Arc::make_mut(&mut explain.plan));
+        }
+        LogicalPlan::Analyze(analyze) => {
+            return write_nested_as_text(Arc::make_mut(&mut analyze.input));
+        }
+        _ => return Ok(()),
+    };
+    let format = copy.file_type.get_ext();
+    let is_delimited = ["csv", "tsv"].contains(&format.trim_start_matches('.'));
+    let is_nested = |field: &Arc<Field>| nested_text::is_nested(field.data_type());
+    let schema = copy.input.schema();
+    if !is_delimited || !schema.fields().iter().any(is_nested) {
+        return Ok(());
+    }
+    let columns = schema.iter().map(|(table, field)| {
+        let column = Expr::from((table, field));
+        match is_nested(field) {
+            true => {
+                let text = nested_text::function().call(vec![column]);
+                text.alias_qualified(table.cloned(), field.name())
+            }
+            false => column,
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    let input = LogicalPlanBuilder::from(LogicalPlan::clone(&copy.input));
+    copy.input = Arc::new(input.project(columns)?.build()?);
+    Ok(())
+}
+
+/// Returns whether a type has intervals of months, days and a time, which Parquet's writer does not know.
+fn has_interval(kind: &DataType) -> bool {
+    match kind {
+        DataType::Interval(unit) => *unit == IntervalUnit::MonthDayNano,
+        DataType::Struct(fields) => fields.iter().any(|field| has_interval(field.data_type())),
+        DataType::List(values)
+        | DataType::LargeList(values)
+        | DataType::FixedSizeList(values, _)
+        | DataType::ListView(values)
+        | DataType::LargeListView(values)
+        | DataType::Map(values, _) => has_interval(values.data_type()),
+        _ => false,
+    }
 }
 
 /// Returns whether a type has a map whose keys are no text.

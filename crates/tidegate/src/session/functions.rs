@@ -55,10 +55,15 @@ pub(super) async fn plan(
                 }
             }
             ast::Statement::CreateMacro {
-                or_replace, name, ..
+                or_replace,
+                name,
+                args,
+                ..
             } => {
                 let name = name.to_string();
                 let or_replace = *or_replace;
+                // Without arguments, the parser writes no parentheses.
+                args.get_or_insert_default();
                 return Ok(macro_plan(name, or_replace, inner.to_string()));
             }
             ast::Statement::ShowFunctions { filter } => {
@@ -75,6 +80,26 @@ pub(super) async fn plan(
         }),
         (planned, _) => planned,
     }
+}
+
+/// Plans a statement that makes a macro of tables. Its query is kept as it is: it is rewritten where it is read.
+pub(super) fn table_macro(statement: &mut Statement) -> Option<LogicalPlan> {
+    let Statement::Statement(inner) = statement else {
+        return None;
+    };
+    let ast::Statement::CreateMacro {
+        or_replace,
+        name,
+        args,
+        definition: ast::MacroDefinition::Table(_),
+        ..
+    } = inner.as_mut()
+    else {
+        return None;
+    };
+    let (name, or_replace) = (name.to_string(), *or_replace);
+    args.get_or_insert_default();
+    Some(macro_plan(name, or_replace, inner.to_string()))
 }
 
 /// Returns the plan that makes a macro, whose body is the statement's text.

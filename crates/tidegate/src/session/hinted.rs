@@ -68,12 +68,17 @@ fn file_instead(name: &str, session: &Session) -> Option<String> {
     }
 }
 
-/// Finds a file with a name in a folder, with an ending or without; returns its path and how to read it.
+/// Finds a file or a folder with a name in a folder, with an ending or without; returns its path and how to read it.
 fn file_of_name(name: &str, folder: &Path) -> Option<(String, String)> {
     let is_there = |path: &String| folder.join(path).is_file();
     let mut paths = ENDINGS.split(", ").map(|ending| format!("{name}{ending}"));
     if let Some(path) = paths.find(is_there) {
         let help = format!("there is a file: FROM '{path}'");
+        return Some((path, help));
+    }
+    if folder.join(name).is_dir() {
+        let path = format!("{name}/");
+        let help = format!("there is a folder: FROM '{path}'");
         return Some((path, help));
     }
     let path = Some(name.to_string()).filter(is_there)?;

@@ -4,6 +4,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::FunctionRegistry;
 
 use super::Session;
+use crate::statements::TOLD;
 
 /// Tables whose columns are looked up; of further ones only the names are told.
 const DESCRIBED_MAX: usize = 500;
@@ -48,9 +49,10 @@ impl Session {
         names.functions.extend(state.udfs());
         names.functions.extend(state.udafs());
         names.functions.extend(state.udwfs());
+        let of_tables = state.table_functions().keys();
         names
             .functions
-            .extend(state.table_functions().keys().cloned());
+            .extend(of_tables.filter(|name| *name != TOLD).cloned());
         names.functions.sort();
         names.functions.dedup();
         let catalogs = state.catalog_list();

@@ -1,5 +1,5 @@
 //! PIVOT whose values the statement does not list, `PIVOT t ON k USING sum(v)`: they are asked for before it is planned,
-//! since its columns are named by them.
+//! since its columns are named by them. So are the columns of `UNPIVOT t ON COLUMNS(…)`.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast;
 
@@ -14,13 +15,13 @@ use super::Session;
 use super::statement::{check_rights, plan_parsed};
 use crate::sql_type::sql_type;
 use crate::statements::ParsedStatement;
-use crate::statements::pivot::{self, PivotValue};
+use crate::statements::pivot::{self, PivotValue, Question};
 use crate::statements::scope::{places, visit_at};
 
 /// The most of them in a statement.
 const PIVOTS_MAX: usize = 100;
 
-/// Lists the values of every PIVOT of a statement, as its tables have them now.
+/// Lists the values of every PIVOT of a statement, as its tables have them now, and the columns of every UNPIVOT.
 ///
 /// # Errors
 /// Those of the queries, which the session's client must be allowed to ask.
@@ -40,7 +41,20 @@ pub(super) async fn list_values(
         let Some(question) = question.flatten() else {
             return Ok(());
         };
-        let rows = rows(session, state, question).await?;
+        let question = match question {
+            Question::Values(question) => question,
+            Question::Columns(question) => {
+                let plan = plan_question(session, state, question).await?;
+                let fields = plan.schema().fields().iter();
+                let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
+                visit_at(statement, place, |query, _, _| {
+                    pivot::name_columns(query, &names);
+                });
+                continue;
+            }
+        };
+        let plan = plan_question(session, state, question).await?;
+        let rows = DataFrame::new(state.clone(), plan).collect().await?;
         let mut values = Vec::new();
         for batch in &rows {
             values.extend(values_of(batch)?);
@@ -53,11 +67,11 @@ pub(super) async fn list_values(
     Ok(())
 }
 
-async fn rows(
+async fn plan_question(
     session: &Session,
     state: &SessionState,
     question: ast::Query,
-) -> Result<Vec<RecordBatch>> {
+) -> Result<LogicalPlan> {
     let question = ast::Statement::Query(Box::new(question));
     let parsed = ParsedStatement {
         statement: Statement::Statement(Box::new(question)),
@@ -65,7 +79,7 @@ async fn rows(
     };
     let plan = Box::pin(plan_parsed(session, state, parsed)).await?;
     check_rights(state, &plan)?;
-    DataFrame::new(state.clone(), plan).collect().await
+    Ok(plan)
 }
 
 /// Returns the values of each row that has no NULL.

@@ -93,7 +93,7 @@ async fn unexplained(session: &Session, sql: &str, is_kept: bool) -> Result<Plan
     match text.parse()? {
         Parsed::Standard(query) => return planned.of(query, is_kept).await,
         Parsed::Kill(id) => planned.work = Work::Kill(id),
-        Parsed::Cache(_) | Parsed::Regions(..) => {}
+        Parsed::Cache(_) | Parsed::Variable(..) | Parsed::Regions(..) => {}
     }
     Ok(planned)
 }

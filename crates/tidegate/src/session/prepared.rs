@@ -4,6 +4,7 @@
 //! kept, and takes the values as its parameters ([`fast_path`]). Any other is planned with the values
 //! in place of the parameters, as if they had been written there.
 
+mod by_name;
 mod fast_path;
 
 use std::fmt;
@@ -33,6 +34,7 @@ use crate::error::{Error, ErrorKind};
 use crate::lower::parameter::number_of;
 use crate::query::apart;
 use crate::statements::StatementContext;
+pub(super) use by_name::{num_declared, order_values};
 use fast_path::FastPath;
 
 /// A statement of a session that was prepared; cheap to clone.
@@ -209,7 +211,8 @@ impl Planned {
         source: &Source,
         statement: &Prepare,
     ) -> Result<Self, Error> {
-        let fields = statement.fields.iter();
+        // Of a statement that declares none, the planner lists the types that it knows, without gaps.
+        let fields = statement.fields.iter().take(source.num_declared);
         let declared: Vec<DataType> = fields.map(|field| field.data_type().clone()).collect();
         let plan = statement.input.as_ref().clone();
         Self::new(session, source, plan, &declared).await
@@ -303,10 +306,22 @@ impl Statement {
 pub(super) async fn prepare_named(
     session: &Session,
     source: Source,
-    statement: Prepare,
+    mut statement: Prepare,
 ) -> Result<DataFrame, Error> {
     let name = statement.name.clone();
     let own = Planned::of_named(session, &source, &statement).await?;
+    let num_types = own.types.len();
+    if source.num_declared > num_types {
+        let message = format!(
+            "PREPARE {name}: {} types are declared, and the statement has {num_types} parameters: leave the others out",
+            source.num_declared
+        );
+        return Err(Error::new(ErrorKind::Sql, message));
+    }
+    if statement.fields.len() != num_types {
+        // DataFusion takes all types or none.
+        statement.fields.clear();
+    }
     // DataFusion checks it, and knows it too, for whoever asks the context.
     let plan = LogicalPlan::Statement(PlanStatement::Prepare(statement));
     let done = session.ctx.execute_logical_plan(plan).await?;

@@ -8,6 +8,7 @@
 
 mod arguments;
 mod options;
+mod target;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -98,7 +99,11 @@ pub(super) async fn open_calls(
         return Err(Error::new(ErrorKind::Denied, message).into());
     }
     let mut opened = Opened::default();
-    for (key, call) in calls.0 {
+    let target = target::types_of_target(state, statement, |name| reader(name).is_some()).await;
+    for (key, mut call) in calls.0 {
+        if let Some(types) = &target {
+            call.set_target(types);
+        }
         let (paths, format, options) = call.resolve(session, state).await?;
         let table = FilesTable::open(state, paths, format, &options).await?;
         opened.0.insert(key, Arc::new(table));

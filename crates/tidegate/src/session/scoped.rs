@@ -1,16 +1,21 @@
 //! Plans a statement whose text leaves open what only the columns of its tables tell: which of them join in a
 //! natural join, for which `COLUMNS` stands, which would have one name twice, and which names are none of a column.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{SchemaError, Span};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DFSchema, ScalarValue, SchemaError, Span};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{LogicalPlan, Volatility};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
-use sqlparser::ast::Ident;
+use sqlparser::ast::{self, Ident};
 
 use super::functions;
-use crate::error::{Mistake, span};
+use crate::error::{Error, ErrorKind, Mistake, span};
 use crate::query::check_columns;
 use crate::statements::scope::{TableColumn, TableColumns, places, selects, tables_at, visit_at};
 use crate::statements::{aliases, columns, repeated, using};
@@ -64,7 +69,7 @@ async fn plan_columns(planner: &SessionState, mut statement: Statement) -> Resul
     for place in places(&mut statement, |query, _| columns::is_open(query)) {
         let tables = columns_at(planner, &mut statement, place).await;
         let expanded = visit_at(&mut statement, place, |query, _, _| {
-            columns::expand(query, &tables)?;
+            columns::expand(query, &tables, &|condition| is_true(planner, condition))?;
             let items = selects(&mut query.body).into_iter();
             items
                 .map(|select| select.projection.len())
@@ -79,17 +84,72 @@ async fn plan_columns(planner: &SessionState, mut statement: Statement) -> Resul
     if places.is_empty() {
         return functions::plan(planner, statement).await;
     }
-    let error = match functions::plan(planner, statement.clone()).await {
-        Err(error) if is_repeat(&error) => error,
-        planned => return planned,
+    let planned = functions::plan(planner, statement.clone()).await;
+    let is_to_mend = match &planned {
+        Ok(plan) => has_renamed(plan),
+        Err(error) => is_repeat(error),
     };
+    if !is_to_mend {
+        return planned;
+    }
     let mut has_changed = false;
     for place in places {
         has_changed |= number_at(planner, &mut statement, place).await;
     }
-    match has_changed {
-        true => functions::plan(planner, statement).await,
-        false => Err(error),
+    if !has_changed {
+        return planned;
+    }
+    match (functions::plan(planner, statement).await, planned) {
+        // The statement may name a column as the planner does.
+        (Err(_), Ok(plan)) => Ok(plan),
+        (numbered, _) => numbered,
+    }
+}
+
+/// Tells whether the planner has renamed the second column of a name in a subquery, to `x:1`.
+fn has_renamed(plan: &LogicalPlan) -> bool {
+    let is_renamed = |expr: &Expr| match expr {
+        Expr::Alias(alias) => match alias.expr.as_ref() {
+            Expr::Column(column) => {
+                let rest = alias.name.strip_prefix(column.name.as_str());
+                let number = rest.and_then(|rest| rest.strip_prefix(':'));
+                number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    let mut has_any = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::SubqueryAlias(alias) = node
+            && let LogicalPlan::Projection(projection) = alias.input.as_ref()
+        {
+            has_any |= projection.expr.iter().any(is_renamed);
+        }
+        Ok(match has_any {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    });
+    walked.is_ok() && has_any
+}
+
+/// Tells whether a condition of constants is true.
+fn is_true(planner: &SessionState, condition: &ast::Expr) -> std::result::Result<bool, Error> {
+    let none = DFSchema::empty();
+    let planned = planner.create_logical_expr(&condition.to_string(), &none)?;
+    let now = planner.execution_props().query_execution_start_time;
+    let context = SimplifyContext::builder()
+        .with_config_options(Arc::clone(planner.config_options()))
+        .with_query_execution_start_time(now)
+        .build();
+    let simplifier = ExprSimplifier::new(context);
+    match simplifier.simplify(simplifier.coerce(planned, &none)?)? {
+        Expr::Literal(ScalarValue::Boolean(value), _) => Ok(value == Some(true)),
+        _ => {
+            let message = format!("COLUMNS: {condition} is no condition of a name");
+            Err(Error::new(ErrorKind::Sql, message))
+        }
     }
 }
 

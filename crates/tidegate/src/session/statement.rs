@@ -26,7 +26,7 @@ use super::settings::{set_or_translate, set_variable, use_own_name};
 use super::{
     KernelReport, Session, altered, builder, by_name, cache, changed_rows, created, described,
     files, formats, functions, hints, inserted, kernels, kill, numbered, pivoted, plan_cache,
-    readers, scoped, spilling, summary,
+    readers, rows_by_position, schemas, scoped, spilling, summary, told, variables, views,
 };
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
@@ -74,6 +74,8 @@ pub(super) struct Source {
     pub(super) renamed: Option<TableReference>,
     /// Of CREATE TABLE AS, the columns that it declares NOT NULL.
     pub(super) not_null: Option<HashSet<String>>,
+    /// How many types `PREPARE` declares.
+    pub(super) num_declared: usize,
     /// The session's settings, without those of its hints.
     pub(super) options: Arc<ConfigOptions>,
 }
@@ -137,6 +139,10 @@ async fn unexplained(session: &Session, sql: &str, allowed: SQLOptions) -> Resul
             let told = cache::run(session, statement, context, allowed).await?;
             return Ok(Outcome::Done(told));
         }
+        Parsed::Variable(name, value) => {
+            let done = variables::set(session, name, value, context, allowed).await?;
+            return Ok(Outcome::Done(done));
+        }
         Parsed::Regions(format, query) => {
             let told = kernels::explain(session, format, query, sql, context, allowed).await?;
             return Ok(Outcome::Done(told));
@@ -162,6 +168,7 @@ pub(super) fn read<'a>(session: &Session, sql: &'a str) -> Result<(SqlText<'a>, 
         function_body: None,
         renamed: None,
         not_null: None,
+        num_declared: 0,
         options,
     };
     Ok((text, source))
@@ -180,6 +187,7 @@ impl Source {
         self.function_body = functions::body_text(&parsed.statement);
         self.renamed = altered::renamed(state, &parsed.statement);
         self.not_null = created::not_null_of(&parsed.statement);
+        self.num_declared = prepared::num_declared(&parsed.statement);
         Ok(parsed)
     }
 
@@ -327,9 +335,17 @@ pub(super) async fn plan_parsed(
         is_summary,
     } = parsed;
     check_selects(&statement)?;
+    if let Some(made) = functions::table_macro(&mut statement) {
+        return Ok(made);
+    }
+    if let Some(used) = schemas::used(session, &statement)? {
+        return Ok(used);
+    }
+    prepared::order_values(session, &mut statement)?;
     name_outputs(&mut statement);
     pivoted::list_values(session, state, &mut statement).await?;
     by_name::name_columns(session, state, &mut statement).await?;
+    rows_by_position::name_fields(state, &mut statement).await?;
     rewrites(state).apply(&mut statement)?;
     let has_unplaced = place_all(&mut statement);
     described::show_tables(&mut statement)?;
@@ -342,6 +358,9 @@ pub(super) async fn plan_parsed(
     let profile = described::take_profile(&mut statement);
     let with_files = readers::open_calls(session, state, &statement).await?;
     let planner = with_files.as_ref().unwrap_or(state);
+    views::refresh(session, state, &statement).await?;
+    let with_told = told::plan_calls(session, planner, &statement).await?;
+    let planner = with_told.as_ref().unwrap_or(planner);
     if has_unplaced {
         place_by_plans(planner, &mut statement).await;
     }
@@ -359,6 +378,7 @@ pub(super) async fn plan_parsed(
     use_own_name(&mut plan);
     numbered::number(&mut plan)?;
     inserted::let_table_refuse(&mut plan)?;
+    files::write_nested_as_text(&mut plan)?;
     PlanSize::of(&plan).check()?;
     match is_summary {
         true => summary::plan(state, plan),
@@ -522,6 +542,11 @@ async fn done(
             session.plans.clear();
             created::create(session, state, create, source.not_null).await?
         }
+        LogicalPlan::Ddl(DdlStatement::CreateView(create)) if !create.temporary => {
+            session.plans.clear();
+            views::create(&session.ctx, &state, &source, create).await?;
+            session.ctx.read_empty()?.limit(0, Some(0))?
+        }
         LogicalPlan::Ddl(DdlStatement::CreateFunction(create)) => {
             session.plans.clear();
             functions::create(session, source.function_body, *create)?
@@ -529,6 +554,10 @@ async fn done(
         LogicalPlan::Ddl(DdlStatement::DropFunction(drop)) => {
             session.plans.clear();
             functions::drop(session, &drop)?
+        }
+        LogicalPlan::Ddl(DdlStatement::DropCatalogSchema(drop)) => {
+            session.plans.clear();
+            schemas::drop(session, &drop)?
         }
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
             session.plans.clear();

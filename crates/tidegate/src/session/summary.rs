@@ -12,15 +12,14 @@ use datafusion::functions::core::expr_fn::{get_field, named_struct};
 use datafusion::functions::encoding::expr_fn::encode;
 use datafusion::functions::math::expr_fn::{isnan, round};
 use datafusion::functions_aggregate::count::count_all;
-use datafusion::functions_aggregate::expr_fn::{
-    approx_distinct, approx_percentile_cont, avg, count, max, min, stddev,
-};
+use datafusion::functions_aggregate::expr_fn::{approx_distinct, avg, count, max, min, stddev};
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, cast, col, lit, try_cast, when,
 };
 
 use crate::error::{Error, ErrorKind};
+use crate::functions::approximate;
 use crate::sql_type::sql_type;
 
 /// The columns of the answer.
@@ -230,8 +229,8 @@ impl Described {
         };
         let number =
             when(isnan(number.clone()), lit(ScalarValue::Float64(None))).otherwise(number)?;
-        let sorted = number.sort(true, false);
-        let quantile = measures.add(approx_percentile_cont(sorted, lit(share), None));
+        let quantile = approximate::function().call(vec![number, lit(share)]);
+        let quantile = measures.add(quantile);
         Ok(match is_time {
             true => {
                 let ticks = try_cast(round(vec![quantile]), DataType::Int64);

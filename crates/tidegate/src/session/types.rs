@@ -6,11 +6,13 @@
 pub(super) mod literals;
 pub(super) mod seconds;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::TypePlanner;
 use sqlparser::ast;
-use sqlparser::ast::TimezoneInfo;
+use sqlparser::ast::{ArrayElemTypeDef, ExactNumberInfo, TimezoneInfo};
+
+use crate::statements::using::folded;
 
 /// Plans binary types of any length, times and timestamps of any precision, and types by the names that
 /// other systems have for them.
@@ -27,9 +29,9 @@ fn planned(sql_type: &ast::DataType) -> Option<DataType> {
     use TimezoneInfo::{None as NoZone, WithoutTimeZone};
     use ast::DataType::{
         Binary, Blob, Bytes, Custom, Datetime, Float32, Float64, HugeInt, Int16, Int32, Int64,
-        JSON, JSONB, LongBlob, LongText, MediumBlob, MediumText, Nvarchar, Signed, Time, Timestamp,
-        TimestampNtz, TinyBlob, TinyText, UBigInt, UHugeInt, USmallInt, UTinyInt, Unsigned,
-        Varbinary,
+        JSON, JSONB, LongBlob, LongText, Map, MediumBlob, MediumText, Nvarchar, Signed, Time,
+        Timestamp, TimestampNtz, TinyBlob, TinyText, UBigInt, UHugeInt, USmallInt, UTinyInt,
+        Unsigned, Uuid, Varbinary,
     };
     match sql_type {
         // A length is not enforced, as that of VARCHAR is not.
@@ -47,6 +49,9 @@ fn planned(sql_type: &ast::DataType) -> Option<DataType> {
         Datetime(digits) => Some(DataType::Timestamp(unit(digits.unwrap_or(9))?, None)),
         // JSON is text, which its functions read.
         JSON | JSONB | LongText | MediumText | TinyText | Nvarchar(_) => Some(DataType::Utf8View),
+        // A UUID is text, which a cast checks.
+        Uuid => Some(DataType::Utf8View),
+        Map(keys, values) => map(keys, values),
         TimestampNtz(digits) => Some(DataType::Timestamp(unit(digits.unwrap_or(9))?, None)),
         Float32 => Some(DataType::Float32),
         Float64 => Some(DataType::Float64),
@@ -61,6 +66,73 @@ fn planned(sql_type: &ast::DataType) -> Option<DataType> {
         Custom(name, modifiers) => named(&name.to_string(), modifiers),
         _ => None,
     }
+}
+
+fn map(keys: &ast::DataType, values: &ast::DataType) -> Option<DataType> {
+    let keys = Field::new("key", within(keys)?, false);
+    let values = Field::new("value", within(values)?, true);
+    let entries = DataType::Struct(vec![keys, values].into());
+    let entries = Field::new("entries", entries, false);
+    Some(DataType::Map(entries.into(), false))
+}
+
+/// Returns the type of the keys or the values of a map, which DataFusion's planner is not asked for.
+fn within(sql_type: &ast::DataType) -> Option<DataType> {
+    use TimezoneInfo::{None as NoZone, WithoutTimeZone};
+    use ast::DataType::{
+        Array, BigInt, Bool, Boolean, Bytea, Char, Date, Decimal, Double, DoublePrecision, Float,
+        Float4, Float8, Int, Int2, Int4, Int8, Integer, Interval, Numeric, Real, SmallInt, String,
+        Struct, Text, Time, Timestamp, TinyInt, Varchar,
+    };
+    if let Some(planned) = planned(sql_type) {
+        return Some(planned);
+    }
+    Some(match sql_type {
+        Boolean | Bool => DataType::Boolean,
+        TinyInt(_) => DataType::Int8,
+        SmallInt(_) | Int2(_) => DataType::Int16,
+        Int(_) | Integer(_) | Int4(_) => DataType::Int32,
+        BigInt(_) | Int8(_) => DataType::Int64,
+        Real | Float4 | Float(_) => DataType::Float32,
+        Double(ExactNumberInfo::None) | DoublePrecision | Float8 => DataType::Float64,
+        Decimal(digits) | Numeric(digits) => {
+            let (precision, scale) = match digits {
+                ExactNumberInfo::None => (38, 10),
+                ExactNumberInfo::Precision(precision) => (*precision, 0),
+                ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+            };
+            let (precision, scale) = (u8::try_from(precision).ok()?, i8::try_from(scale).ok()?);
+            match (1..=38).contains(&precision) && scale.unsigned_abs() <= precision {
+                true => DataType::Decimal128(precision, scale),
+                false => return None,
+            }
+        }
+        Varchar(_) | Char(_) | Text | String(_) => DataType::Utf8View,
+        Bytea => DataType::Binary,
+        Date => DataType::Date32,
+        Time(None, NoZone | WithoutTimeZone) => DataType::Time64(TimeUnit::Nanosecond),
+        Timestamp(None, NoZone | WithoutTimeZone) => {
+            DataType::Timestamp(TimeUnit::Nanosecond, None)
+        }
+        Interval {
+            fields: None,
+            precision: None,
+        } => DataType::Interval(IntervalUnit::MonthDayNano),
+        Array(ArrayElemTypeDef::AngleBracket(of) | ArrayElemTypeDef::SquareBracket(of, None)) => {
+            DataType::new_list(within(of)?, true)
+        }
+        Struct(fields, _) => {
+            let fields = fields.iter().enumerate().map(|(place, field)| {
+                let name = match &field.field_name {
+                    Some(name) => folded(name),
+                    None => format!("c{place}"),
+                };
+                Some(Field::new(name, within(&field.field_type)?, true))
+            });
+            DataType::Struct(fields.collect::<Option<Vec<_>>>()?.into())
+        }
+        _ => return None,
+    })
 }
 
 /// Returns the type of a name that the parser does not know either.

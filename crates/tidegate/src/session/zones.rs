@@ -4,7 +4,9 @@
 //! Arrow's casts read such a timestamp in the zone of the type that it is cast to, and cast an instant
 //! to what clocks in UTC show. DataFusion moreover moves casts of a column in a comparison to the
 //! literal, as if no zone were there. [`in_session_zone`] puts `timezone(session zone, t)` in the place of
-//! a cast of which that changes the value; where the session's time zone is UTC, most casts stay.
+//! a cast of which that changes the value; where the session's time zone is UTC, most casts stay. Of a date it is
+//! midnight that clocks show, of a text what clocks show ([`text_instants`]). Sums of instants and intervals become those of [`instants`], their minutes those of
+//! [`instant_minutes`].
 
 use std::sync::Arc;
 
@@ -14,9 +16,12 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, ScalarUDF, TryCast, lit};
+use datafusion::logical_expr::{
+    Cast, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, TryCast, lit,
+};
 
-use crate::functions::zones::{TimeZoneFunction, session_zone};
+use crate::functions::zones::{TimeZoneFunction, is_utc, session_zone};
+use crate::functions::{instant_minutes, instants, text_instants};
 use crate::rewrite::walk::{change_named, holds_any};
 
 /// Has casts between timestamps with and without a zone use the session's time zone. It stands after
@@ -42,11 +47,21 @@ fn in_plan(plan: LogicalPlan, zone: &Arc<str>) -> Result<Transformed<LogicalPlan
     let rewritten = change_named(plan, |expr| {
         expr.transform_up(|expr| in_expr(expr, &schema, zone))
     })?;
-    rewritten.map_data(LogicalPlan::recompute_schema)
+    match rewritten.transformed {
+        true => rewritten.map_data(LogicalPlan::recompute_schema),
+        false => Ok(rewritten),
+    }
 }
 
-/// Tells, without looking for types, whether an expression may be a cast that has to do with zones.
+/// Tells, without looking for types, whether an expression may be a cast, a sum or a call that has to do with zones.
 fn may_change(expr: &Expr) -> bool {
+    if let Expr::BinaryExpr(sum) = expr {
+        let is_sum = matches!(sum.op, Operator::Plus | Operator::Minus);
+        return is_sum && !is_number(&sum.left) && !is_number(&sum.right);
+    }
+    if let Expr::ScalarFunction(call) = expr {
+        return instant_minutes::may_cut(call);
+    }
     let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = expr else {
         return false;
     };
@@ -59,9 +74,24 @@ fn may_change(expr: &Expr) -> bool {
     }
 }
 
+fn is_number(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(value, _) if value.data_type().is_numeric())
+}
+
 fn in_expr(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transformed<Expr>> {
     if !may_change(&expr) {
         return Ok(Transformed::no(expr));
+    }
+    let other = match &expr {
+        Expr::BinaryExpr(sum) => Some(instants::sum(sum, schema)),
+        Expr::ScalarFunction(call) => Some(instant_minutes::cut(call, schema)),
+        _ => None,
+    };
+    if let Some(other) = other {
+        return Ok(match other {
+            Some(other) => Transformed::yes(other),
+            None => Transformed::no(expr),
+        });
     }
     let (Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })) =
         &expr
@@ -79,6 +109,15 @@ fn in_expr(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transformed
     let (inner, reached) = match step {
         Step::Through(between) => (cast_as(&expr, inner.as_ref().clone(), &between), between),
         Step::Shift(reached) => (at_time_zone(inner.as_ref().clone(), zone), reached),
+        Step::Text(reached) => {
+            let is_strict = matches!(expr, Expr::Cast(_));
+            let text = inner.as_ref().clone();
+            (text_instants::call(text, &reached, is_strict)?, reached)
+        }
+        Step::Midnight(shown, reached) => {
+            let shown = cast_as(&expr, inner.as_ref().clone(), &shown);
+            (at_time_zone(shown, zone), reached)
+        }
     };
     Ok(Transformed::yes(match reached == *to {
         true => inner,
@@ -93,6 +132,10 @@ enum Step {
     Through(DataType),
     /// `timezone(session zone, …)`, which gives this type.
     Shift(DataType),
+    /// [`text_instants`], which give this type.
+    Text(DataType),
+    /// A cast to the first type, and `timezone(session zone, …)` of it, which gives the second.
+    Midnight(DataType, DataType),
 }
 
 /// Says what must come first for a cast to mean what it should; `None` if the cast does.
@@ -113,18 +156,21 @@ fn step_between(from: &DataType, to: &DataType, zone: &Arc<str>) -> Option<Step>
         (Timestamp(unit, Some(of)), Date32 | Date64 | Time32(_) | Time64(_)) if of != zone => {
             Some(Step::Through(in_session(unit)))
         }
+        (Date32 | Date64, Timestamp(unit, Some(_))) if !is_utc(zone) => {
+            // Arrow has none where clocks do not show midnight, or show it twice.
+            Some(Step::Midnight(Timestamp(*unit, None), in_session(unit)))
+        }
         (Date32 | Date64, Timestamp(unit, Some(of))) if of != zone => {
             Some(Step::Through(in_session(unit)))
+        }
+        (text, Timestamp(unit, Some(_))) if text.is_string() && !is_utc(zone) => {
+            Some(Step::Text(in_session(unit)))
         }
         (text, Timestamp(unit, Some(of))) if text.is_string() && of != zone => {
             Some(Step::Through(in_session(unit)))
         }
         _ => None,
     }
-}
-
-fn is_utc(zone: &str) -> bool {
-    matches!(zone, "UTC" | "+00:00" | "Z" | "Etc/UTC" | "+00" | "-00:00")
 }
 
 /// Casts to a type, with an error or NULL for what cannot be cast as the cast does that it replaces.

@@ -1,13 +1,15 @@
 //! `COLUMNS(…)`, as DuckDB has it: an expression for each of several columns, `min(COLUMNS(*))`.
 //!
 //! `COLUMNS(*)`, `COLUMNS(t.*)` and `COLUMNS(* EXCLUDE (a))` stand for the columns that `*` does, `COLUMNS('^a')` for those
-//! whose name a regular expression finds, and `COLUMNS(['a', 'b'])` for those that are named. An item of the select list
+//! whose name a regular expression finds, `COLUMNS(['a', 'b'])` for those that are named, and `COLUMNS(c -> c LIKE 'a%')` for those
+//! for whose name a condition is true. An item of the select list
 //! becomes an item for each column, named by its text; a condition of WHERE holds if it does for each; ORDER BY
 //! orders by each. Which columns there are, the tables of the query tell, which are planned before it.
 
 pub(super) mod calls;
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 use regex::RegexBuilder;
 use sqlparser::ast::{
@@ -15,15 +17,20 @@ use sqlparser::ast::{
     OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, WildcardAdditionalOptions,
 };
 
+use super::calls::string;
 use super::output_names::output_name;
 use super::repeated::{Visible, all_of, has_using, visible};
 use super::scope::{TableColumn, TableColumns, selects};
 use super::using::folded;
+use super::visits::change_expressions;
 use crate::error::{Error, ErrorKind};
 use calls::{calls_of, has_calls, is_columns, replaced};
 
 /// The most bytes that a compiled pattern may take.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+/// Tells whether a condition of constants is true.
+type IsTrue<'a> = &'a dyn Fn(&Expr) -> Result<bool, Error>;
 
 /// Tells whether a query has `COLUMNS(…)`, its subqueries left out.
 pub(crate) fn is_open(query: &Query) -> bool {
@@ -43,15 +50,20 @@ pub(crate) fn is_open(query: &Query) -> bool {
 /// Writes an expression for each column wherever a query, whose tables have these columns, has `COLUMNS(…)`.
 ///
 /// # Errors
-/// [`ErrorKind::Sql`] for a pattern that is none or finds nothing, [`ErrorKind::NotSupported`] for other arguments.
-pub(crate) fn expand(query: &mut Query, tables: &TableColumns) -> Result<(), Error> {
+/// [`ErrorKind::Sql`] for a pattern that is none or finds nothing, [`ErrorKind::NotSupported`] for other arguments; those
+/// of `is_true`.
+pub(crate) fn expand(
+    query: &mut Query,
+    tables: &TableColumns,
+    is_true: IsTrue<'_>,
+) -> Result<(), Error> {
     let mut rest = tables.as_slice();
     let mut scope = None;
     for select in selects(&mut query.body) {
         let joins = select.from.iter().map(|from| from.joins.len() + 1);
         let (own, others) = rest.split_at(joins.sum::<usize>().min(rest.len()));
         rest = others;
-        let known = Scope::of(select, own);
+        let known = Scope::of(select, own, is_true);
         expand_select(select, &known)?;
         scope.get_or_insert(known);
     }
@@ -128,11 +140,13 @@ fn expand_select(select: &mut Select, scope: &Scope<'_>) -> Result<(), Error> {
 struct Scope<'a> {
     tables: Vec<Visible<'a>>,
     has_using: bool,
+    is_true: IsTrue<'a>,
 }
 
 impl<'a> Scope<'a> {
-    fn of(select: &Select, columns: &'a [Option<Vec<TableColumn>>]) -> Self {
+    fn of(select: &Select, columns: &'a [Option<Vec<TableColumn>>], is_true: IsTrue<'a>) -> Self {
         Self {
+            is_true,
             tables: visible(select, columns),
             has_using: has_using(select),
         }
@@ -202,7 +216,8 @@ impl<'a> Scope<'a> {
                 }
                 None => {
                     return refuse(
-                        "COLUMNS takes *, a pattern as in COLUMNS('^a'), or names as in COLUMNS(['a', 'b'])",
+                        "COLUMNS takes *, a pattern as in COLUMNS('^a'), names as in COLUMNS(['a', 'b']), or a condition as in \
+                         COLUMNS(c -> c LIKE 'a%')",
                     );
                 }
             },
@@ -211,7 +226,7 @@ impl<'a> Scope<'a> {
             return refuse("the columns of the tables cannot be told: name them");
         };
         let known: Vec<(Expr, String)> = items.into_iter().filter_map(named).collect();
-        chosen.of_all(call, known)
+        chosen.of_all(call, known, self.is_true)
     }
 }
 
@@ -220,6 +235,8 @@ enum Chosen {
     All,
     Pattern(regex::Regex),
     Names(Vec<String>),
+    /// What the name is called in a condition of it, and the condition.
+    Condition(String, Box<Expr>),
 }
 
 impl Chosen {
@@ -247,6 +264,13 @@ impl Chosen {
                 });
                 Ok(names.collect::<Option<_>>().map(Self::Names))
             }
+            Expr::Lambda(lambda) => {
+                let mut names = lambda.params.iter().map(|param| folded(&param.name));
+                Ok(match (names.next(), names.next()) {
+                    (Some(name), None) => Some(Self::Condition(name, lambda.body.clone())),
+                    _ => None,
+                })
+            }
             _ => Ok(None),
         }
     }
@@ -255,6 +279,7 @@ impl Chosen {
         self,
         call: &Function,
         known: Vec<(Expr, String)>,
+        is_true: IsTrue<'_>,
     ) -> Result<Vec<(Expr, String)>, Error> {
         let names = known.iter().map(|(_, name)| name.as_str());
         let listed = names.take(10).collect::<Vec<_>>().join(", ");
@@ -275,6 +300,22 @@ impl Chosen {
                     match known.iter().find(|(_, name)| *name == wanted) {
                         Some(column) => columns.push(column.clone()),
                         None => return missing(&format!("names {wanted}, which there is not")),
+                    }
+                }
+                columns
+            }
+            Self::Condition(parameter, condition) => {
+                let mut columns = Vec::with_capacity(known.len());
+                for (column, name) in known {
+                    let mut of_name = condition.as_ref().clone();
+                    let _ = change_expressions(&mut of_name, |part| {
+                        if matches!(&*part, Expr::Identifier(ident) if folded(ident) == parameter) {
+                            *part = string(name.as_str());
+                        }
+                        ControlFlow::<()>::Continue(())
+                    });
+                    if is_true(&of_name)? {
+                        columns.push((column, name));
                     }
                 }
                 columns
@@ -320,7 +361,7 @@ mod tests {
             fields: Vec::new(),
         };
         let columns = ["a", "ab", "c"].map(column).to_vec();
-        let done = expand(&mut query, &vec![Some(columns)]);
+        let done = expand(&mut query, &vec![Some(columns)], &|_| Ok(true));
         done.map_err(|error| error.to_string())?;
         assert!(!is_open(&query), "{query}");
         Ok(query.to_string())

@@ -1,10 +1,10 @@
 //! `COPY … TO 'file' (FORMAT csv, HEADER, …)`: the options of PostgreSQL and DuckDB, in DataFusion's words.
 //!
 //! DataFusion's parser knows `STORED AS`, `PARTITIONED BY` and `OPTIONS`. A list in parentheses behind the file's
-//! name is replaced by those before it parses.
+//! name is replaced by those before it parses, and columns behind the table's name by a query of them.
 
 use sqlparser::dialect::GenericDialect;
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use super::words::is_word;
 use super::{StatementError, tokenize};
@@ -12,7 +12,7 @@ use crate::files::copied::APPEND;
 use crate::functions::letters::by_letters;
 
 /// Options by their names in either system, and DataFusion's name.
-const OPTIONS: [(&str, &str); 19] = [
+const OPTIONS: [(&str, &str); 20] = [
     ("header", "format.has_header"),
     ("delimiter", "format.delimiter"),
     ("delim", "format.delimiter"),
@@ -30,12 +30,16 @@ const OPTIONS: [(&str, &str); 19] = [
     ("compression_level", COMPRESSION_LEVEL),
     ("row_group_size", "format.max_row_group_size"),
     ("encoding", ENCODING),
+    ("array", LINES),
     ("append", APPEND),
     ("overwrite_or_ignore", APPEND),
 ];
 
 /// Stands for the level until it is known what it is the level of.
 const COMPRESSION_LEVEL: &str = "compression_level";
+
+/// Says whether JSON is written as lines, and not as one array.
+const LINES: &str = "format.newline_delimited";
 
 /// Stands for the encoding, which is UTF-8.
 const ENCODING: &str = "encoding";
@@ -47,6 +51,7 @@ const LEVELS: [(&str, &str); 3] = [("zstd", "3"), ("gzip", "6"), ("brotli", "1")
 pub(super) fn with_options(
     tokens: Vec<TokenWithSpan>,
 ) -> Result<Vec<TokenWithSpan>, StatementError> {
+    let tokens = with_query(tokens);
     let Some((open, after_target)) = list_of(&tokens) else {
         return Ok(tokens);
     };
@@ -66,19 +71,72 @@ pub(super) fn with_options(
     Ok(tokens)
 }
 
-/// Finds the parenthesis that opens the options of a COPY, and the place behind the file's name.
-fn list_of(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
-    let is_space = |place: &usize| matches!(tokens[*place].token, Token::Whitespace(_));
-    let mut words = (0..tokens.len()).filter(|place| !is_space(place));
+/// Writes `COPY t (a, b) TO` as `COPY (SELECT a, b FROM t) TO`; leaves any other statement as it is.
+fn with_query(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let Some((table, open, close)) = columns_of(&tokens) else {
+        return tokens;
+    };
+    let token = |token, like: &TokenWithSpan| TokenWithSpan::new(token, like.span);
+    let word = |text, like: &TokenWithSpan| token(Token::make_word(text, None), like);
+    let space = |like: &TokenWithSpan| token(Token::Whitespace(Whitespace::Space), like);
+    let (first, last) = (&tokens[open], &tokens[close]);
+    let mut query = vec![
+        token(Token::LParen, first),
+        word("SELECT", first),
+        space(first),
+    ];
+    query.extend_from_slice(&tokens[open + 1..close]);
+    query.extend([space(last), word("FROM", last), space(last)]);
+    query.extend_from_slice(&tokens[table..open]);
+    query.push(token(Token::RParen, last));
+    tokens.splice(table..=close, query);
+    tokens
+}
+
+/// Finds the table of a COPY that writes some of its columns, and the parentheses around those.
+fn columns_of(tokens: &[TokenWithSpan]) -> Option<(usize, usize, usize)> {
+    let mut words = behind_copy(tokens)?;
+    let table = words.next()?;
+    if !matches!(tokens[table].token, Token::Word(_)) {
+        return None;
+    }
+    let mut is_name = true;
+    let open = loop {
+        let place = words.next()?;
+        match (&tokens[place].token, is_name) {
+            (Token::Period, true) => is_name = false,
+            (Token::Word(_), false) => is_name = true,
+            (Token::LParen, true) => break place,
+            _ => return None,
+        }
+    };
+    let close = loop {
+        let place = words.next()?;
+        match &tokens[place].token {
+            Token::RParen => break place,
+            Token::Word(_) | Token::Comma => {}
+            _ => return None,
+        }
+    };
+    is_word(&tokens[words.next()?].token, "TO").then_some((table, open, close))
+}
+
+/// Returns the places behind COPY that are no space; `None` of another statement.
+fn behind_copy(tokens: &[TokenWithSpan]) -> Option<impl Iterator<Item = usize> + '_> {
+    let is_space = move |place: &usize| matches!(tokens[*place].token, Token::Whitespace(_));
+    let mut words = (0..tokens.len()).filter(move |place| !is_space(place));
     let mut first = &tokens[words.next()?].token;
     if is_word(first, "EXPLAIN") {
         while matches!(first, Token::Word(_)) && !is_word(first, "COPY") {
             first = &tokens[words.next()?].token;
         }
     }
-    if !is_word(first, "COPY") {
-        return None;
-    }
+    is_word(first, "COPY").then_some(words)
+}
+
+/// Finds the parenthesis that opens the options of a COPY, and the place behind the file's name.
+fn list_of(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
+    let mut words = behind_copy(tokens)?;
     let mut depth = 0_usize;
     loop {
         match &tokens[words.next()?].token {
@@ -227,7 +285,7 @@ impl Options {
         let Some((_, option)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
             let message = format!(
                 "COPY has no option {}: it has FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, DATEFORMAT, \
-                 TIMESTAMPFORMAT, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, PARTITION_BY, APPEND, FORCE_QUOTE; \
+                 TIMESTAMPFORMAT, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, PARTITION_BY, APPEND, ARRAY, FORCE_QUOTE; \
                  others are written OPTIONS ('format.name' 'value')",
                 name.to_uppercase()
             );
@@ -241,6 +299,15 @@ impl Options {
             (APPEND, value) => truth(value).ok_or_else(|| {
                 list.error("APPEND is true or false, or stands alone for true".into())
             })?,
+            (LINES, value) => match truth(value).as_deref() {
+                Some("true") => "false".into(),
+                Some(_) => "true".into(),
+                None => {
+                    let message = "ARRAY is true or false, or stands alone for true";
+                    return Err(list.error(message.into()));
+                }
+            },
+            ("format.delimiter", Some(value)) if value == "\\t" => "\t".into(),
             ("format.date_format" | "format.timestamp_format", Some(value)) => {
                 by_letters(&value).unwrap_or(value)
             }
@@ -353,6 +420,29 @@ mod tests {
             "COPY t TO 'x.csv' STORED AS CSV OPTIONS ('format.has_header' 'false', 'format.compression' \
              'gzip');",
         );
+        check(
+            "COPY t TO 'x.csv' (DELIMITER '\\t')",
+            "COPY t TO 'x.csv' OPTIONS ('format.delimiter' '\t')",
+        );
+        check(
+            "COPY t TO 'x.json' (ARRAY)",
+            "COPY t TO 'x.json' OPTIONS ('format.newline_delimited' 'false')",
+        );
+    }
+
+    #[test]
+    fn columns_become_a_query() {
+        check(
+            "COPY s.\"T\" (a, \"to\") TO 'x.csv' (HEADER)",
+            "COPY (SELECT a, \"to\" FROM s.\"T\" ) TO 'x.csv' OPTIONS ('format.has_header' 'true')",
+        );
+        check(
+            "EXPLAIN COPY t(a) TO 'x.csv'",
+            "EXPLAIN COPY (SELECT a FROM t) TO 'x.csv'",
+        );
+        for sql in ["COPY (SELECT (a) FROM t) TO 'x.csv'", "COPY t (a"] {
+            check(sql, sql);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::words::is_word;
 use super::{StatementError, tokenize};
 
 /// Options by their names in PostgreSQL and DuckDB, and the argument of `read_csv`.
-const ARGUMENTS: [(&str, &str); 18] = [
+const ARGUMENTS: [(&str, &str); 21] = [
     ("comment", "comment"),
     ("compression", "compression"),
     ("date_format", DATE_FORMAT),
@@ -23,17 +23,21 @@ const ARGUMENTS: [(&str, &str); 18] = [
     ("escape", "escape"),
     ("header", HEADER),
     ("ignore_errors", IGNORE_ERRORS),
+    ("new_line", "new_line"),
+    ("normalize_names", NORMALIZE_NAMES),
     ("null", "nullstr"),
     ("nullstr", "nullstr"),
     ("quote", "quote"),
     ("sep", "delim"),
     ("skip", "skip"),
+    ("thousands", "thousands"),
     ("timestamp_format", TIMESTAMP_FORMAT),
     ("timestampformat", TIMESTAMP_FORMAT),
 ];
 
 const HEADER: &str = "header";
 const IGNORE_ERRORS: &str = "ignore_errors";
+const NORMALIZE_NAMES: &str = "normalize_names";
 const DATE_FORMAT: &str = "dateformat";
 const TIMESTAMP_FORMAT: &str = "timestampformat";
 
@@ -152,16 +156,18 @@ impl Options {
                 }
                 self.format = Some(value);
             }
-            (Some(argument @ (HEADER | IGNORE_ERRORS)), value) => match truth(value) {
-                Some(value) => self.arguments.push((argument, value)),
-                None => {
-                    let message = format!(
-                        "{} is true or false, or stands alone for true",
-                        name.to_uppercase()
-                    );
-                    return Err(list.error(message));
+            (Some(argument @ (HEADER | IGNORE_ERRORS | NORMALIZE_NAMES)), value) => {
+                match truth(value) {
+                    Some(value) => self.arguments.push((argument, value)),
+                    None => {
+                        let message = format!(
+                            "{} is true or false, or stands alone for true",
+                            name.to_uppercase()
+                        );
+                        return Err(list.error(message));
+                    }
                 }
-            },
+            }
             (Some("skip"), Some(value)) if value.parse::<u64>().is_ok() => {
                 self.arguments.push(("skip", value));
             }
@@ -173,7 +179,7 @@ impl Options {
             (None, _) => {
                 let message = format!(
                     "COPY … FROM has no option {}: it has FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, \
-                     DATEFORMAT, TIMESTAMPFORMAT, DECIMAL_SEPARATOR, COMMENT, SKIP, ENCODING, COMPRESSION, \
+                     DATEFORMAT, TIMESTAMPFORMAT, DECIMAL_SEPARATOR, THOUSANDS, COMMENT, SKIP, ENCODING, COMPRESSION, \
                      IGNORE_ERRORS",
                     name.to_uppercase()
                 );

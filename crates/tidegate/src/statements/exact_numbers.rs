@@ -1,9 +1,10 @@
 //! Numbers of many digits that are cast, `12345678901234567890::DECIMAL(38, 0)`: they keep all of their digits.
 //!
 //! DataFusion reads a number that is no integer of 64 bits as a double, which has 15 digits and a part of another, before it
-//! casts it. A cast of a string has all digits, so the number becomes one.
+//! casts it. A cast of a string has all digits, so the number becomes one. So does a number of a row that `INSERT … VALUES`
+//! casts to the type of its column.
 
-use sqlparser::ast::{DataType, Expr, UnaryOperator, Value};
+use sqlparser::ast::{DataType, Expr, Insert, SetExpr, UnaryOperator, Value};
 
 use super::calls::string;
 
@@ -29,16 +30,40 @@ pub(super) fn quote(cast: &mut Expr) {
         DataType::BigInt(_) | DataType::UBigInt => false,
         _ => return,
     };
-    let Some(number) = number(operand) else {
+    if let Some(number) = number(operand)
+        && is_long(&number)
+        && (takes_fraction || !number.contains('.'))
+    {
+        **operand = string(number);
+    }
+}
+
+/// Writes numbers of the rows of an INSERT as strings that have more digits than a double, and are no integers of 64 bits.
+pub(super) fn quote_rows(insert: &mut Insert) {
+    let Some(source) = &mut insert.source else {
         return;
     };
+    let SetExpr::Values(values) = source.body.as_mut() else {
+        return;
+    };
+    for value in values.rows.iter_mut().flat_map(|row| row.iter_mut()) {
+        if let Some(number) = number(value)
+            && is_long(&number)
+            && number.parse::<i64>().is_err()
+            && number.parse::<u64>().is_err()
+        {
+            *value = string(number);
+        }
+    }
+}
+
+/// Tells whether a number has more digits than a double keeps, and no exponent.
+fn is_long(number: &str) -> bool {
     let num_digits = number.bytes().filter(u8::is_ascii_digit).count();
     let is_plain = number
         .bytes()
         .all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
-    if num_digits > DIGITS_OF_DOUBLE && is_plain && (takes_fraction || !number.contains('.')) {
-        **operand = string(number);
-    }
+    num_digits > DIGITS_OF_DOUBLE && is_plain
 }
 
 /// Returns the number that is written, with its sign; `None` if it is computed.

@@ -58,7 +58,10 @@ fn product(interval: &mut Interval) -> Option<Expr> {
     }
     // A quarter is no unit of DataFusion's.
     let (times, unit, is_known) = match interval.leading_field.clone()? {
-        DateTimeField::Quarter => ("3", DateTimeField::Month, is_text(&interval.value)),
+        DateTimeField::Quarter => {
+            as_number(&mut interval.value);
+            ("3", DateTimeField::Month, is_text(&interval.value))
+        }
         unit => ("1", unit, true),
     };
     if is_known && is_literal(&interval.value) && !is_placeholder(&interval.value) {
@@ -95,6 +98,16 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
+/// Makes a number of a text that is one.
+fn as_number(expr: &mut Expr) {
+    if let Expr::Value(value) = expr
+        && let Value::SingleQuotedString(text) = &value.value
+        && let Ok(number) = text.trim().parse::<i64>()
+    {
+        value.value = Value::Number(number.to_string(), false);
+    }
+}
+
 fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
@@ -127,17 +140,29 @@ fn spell(expr: &mut Expr) {
     }
 }
 
-/// Returns a text of an interval in which each number has a unit; `None` if no clock is in it, or one that is not read.
+/// Returns a text of an interval in which each number has a unit; `None` if neither a clock nor quarters are in it, or
+/// such that are not read.
 fn with_units(text: &str) -> Option<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_clock = |word: &&str| word.contains(':');
-    if !words.iter().any(is_clock) {
+    let is_quarter = |word: &&str| {
+        ["quarter", "quarters"]
+            .iter()
+            .any(|unit| word.eq_ignore_ascii_case(unit))
+    };
+    if !words.iter().any(is_clock) && !words.iter().any(is_quarter) {
         return None;
     }
-    let mut spelled = Vec::with_capacity(words.len() + 1);
+    let mut spelled: Vec<String> = Vec::with_capacity(words.len() + 1);
     for (place, word) in words.iter().enumerate() {
         if is_clock(word) {
             spelled.push(clock(word)?);
+            continue;
+        }
+        if is_quarter(word) {
+            let number = spelled.pop()?.parse::<i64>().ok()?;
+            spelled.push(number.checked_mul(3)?.to_string());
+            spelled.push("months".to_string());
             continue;
         }
         spelled.push((*word).to_string());
@@ -198,6 +223,7 @@ mod tests {
                 "(CAST($1 AS DOUBLE) * INTERVAL '1' DAY)",
             ),
             ("INTERVAL 2 QUARTER", "((2) * INTERVAL '3' MONTH)"),
+            ("INTERVAL '2' QUARTER", "((2) * INTERVAL '3' MONTH)"),
             ("INTERVAL ((3)) DAY", "INTERVAL 3 DAY"),
             ("INTERVAL -1 DAY", "INTERVAL -1 DAY"),
             ("INTERVAL '1' DAY", "INTERVAL '1' DAY"),
@@ -226,6 +252,8 @@ mod tests {
                 Some("3 days 4 hours 5 minutes 6.25 seconds"),
             ),
             ("1 2:03", Some("1 days 2 hours 3 minutes 0 seconds")),
+            ("1 year -2 quarters", Some("1 year -6 months")),
+            ("quarter", None),
             ("1 day", None),
             ("1:60", None),
             ("1:2:3:4", None),

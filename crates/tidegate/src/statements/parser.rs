@@ -4,6 +4,9 @@
 //! KILL [QUERY] id
 //! CACHE TABLE name [(column, …)] ON (DEVICE | HOST)
 //! UNCACHE TABLE name
+//! SET VARIABLE name = value
+//! RESET VARIABLE name
+//! DROP MACRO [TABLE] [IF EXISTS] name
 //! EXPLAIN FORMAT CUDA query
 //! EXPLAIN (FORMAT CUDA) query
 //! SUMMARIZE ([TABLE] table … | query)
@@ -15,14 +18,16 @@ use datafusion::common::{not_impl_err, plan_datafusion_err};
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use sqlparser::ast::Ident;
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
+use sqlparser::dialect::{Dialect, PostgreSqlDialect};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Whitespace};
 
 use super::numbers::{joined_numbers, joined_powers};
 use super::text::dialect_of;
 use super::words::{is_word, places};
 use super::{
-    StatementError, asof, comprehensions, copy, copy_from, depth, from_first, lambda_words,
-    pattern_words, pivot_words, select_words, shares, symmetric, table_words, using_sample,
+    StatementError, asof, comprehensions, copy, copy_from, depth, from_first, in_lists,
+    interval_words, lambda_words, pattern_words, pivot_words, placeholders, sample_words,
+    select_words, shares, struct_types, symmetric, table_words, told_tables, using_sample,
 };
 use crate::error::Error;
 
@@ -36,6 +41,8 @@ pub(crate) enum Parsed {
     Kill(u64),
     /// A statement about the column cache.
     Cache(CacheStatement),
+    /// `SET VARIABLE`, with the query of its value, or `RESET VARIABLE`.
+    Variable(String, Option<Unparsed>),
     /// `EXPLAIN` of a query, in a format of regions.
     Regions(RegionFormat, Unparsed),
     /// What DataFusion plans.
@@ -114,13 +121,29 @@ impl TidegateParser {
             self.end()?;
             return Ok(Parsed::Cache(CacheStatement::Uncache { table }));
         }
+        if self.takes_all(&["SET", "VARIABLE"]) {
+            return self.variable();
+        }
+        if self.takes_all(&["RESET", "VARIABLE"]) {
+            let name = self.part("a variable's name")?;
+            self.end()?;
+            return Ok(Parsed::Variable(name.value.to_lowercase(), None));
+        }
+        self.function_for_macro();
+        if self.is_next("PREPARE") {
+            placeholders::number(&mut self.tokens)?;
+            placeholders::number_names(&mut self.tokens)?;
+        }
         self.set_for_pragma();
         self.name_json();
+        self.tokens = interval_words::in_singular(struct_types::with_brackets(self.tokens));
         self.tokens = using_sample::behind_tables(table_words::as_queries(self.tokens));
+        self.tokens = told_tables::as_calls(sample_words::as_standard(self.tokens));
         self.tokens = shares::as_calls(symmetric::as_calls(self.tokens));
         self.tokens = copy::with_options(copy_from::as_insert(self.tokens)?)?;
         self.tokens = pivot_words::behind_tables(self.tokens);
         self.tokens = comprehensions::as_calls(pattern_words::as_regular(self.tokens));
+        self.tokens = in_lists::in_parentheses(self.tokens);
         self.tokens = lambda_words::as_arrows(from_first::select_all(self.tokens));
         self.tokens = asof::with_matches(select_words::as_standard(self.tokens));
         let Some((format, is_list)) = self.region_format() else {
@@ -133,6 +156,38 @@ impl TidegateParser {
             return Err(self.expected("a query"));
         }
         Ok(Parsed::Regions(format, self.standard()?))
+    }
+
+    /// Reads the name and the value of a variable: `x = 5` becomes `SELECT 5`.
+    fn variable(mut self) -> Result<Parsed, StatementError> {
+        let name = self.part("a variable's name")?.value.to_lowercase();
+        if !self.takes("=") && !self.takes(":=") && !self.takes("TO") {
+            return Err(self.expected("= and a value"));
+        }
+        if self.is_at_end() {
+            return Err(self.expected("a value"));
+        }
+        let mut query = self.tokens.split_off(self.next);
+        let span = query.first().map_or(Span::empty(), |first| first.span);
+        let space = Token::Whitespace(Whitespace::Space);
+        let select = [Token::make_keyword("SELECT"), space];
+        query.splice(..0, select.map(|token| TokenWithSpan::new(token, span)));
+        let value = Self::new(query).parse()?;
+        Ok(Parsed::Variable(name, value.standard()))
+    }
+
+    /// Makes `DROP FUNCTION f` of `DROP MACRO f` and `DROP MACRO TABLE f`.
+    fn function_for_macro(&mut self) {
+        let words = places(&self.tokens);
+        if let [drop, what, next, ..] = words[..]
+            && is_word(&self.tokens[drop].token, "DROP")
+            && is_word(&self.tokens[what].token, "MACRO")
+        {
+            self.tokens[what].token = Token::make_keyword("FUNCTION");
+            if is_word(&self.tokens[next].token, "TABLE") && words.len() > 3 {
+                self.tokens.remove(next);
+            }
+        }
     }
 
     /// Makes `SET threads = 4` of `PRAGMA threads = 4`.
@@ -368,7 +423,7 @@ impl Parsed {
     pub(crate) fn standard(self) -> Option<Unparsed> {
         match self {
             Self::Standard(statement) => Some(statement),
-            Self::Kill(_) | Self::Cache(_) | Self::Regions(..) => None,
+            Self::Kill(_) | Self::Cache(_) | Self::Variable(..) | Self::Regions(..) => None,
         }
     }
 }
@@ -384,8 +439,12 @@ impl Unparsed {
         options: &SqlParserOptions,
     ) -> Result<ParsedStatement, DataFusionError> {
         let tokens = joined_powers(joined_numbers(self.tokens).map_err(Error::from)?);
+        let dialect: Box<dyn Dialect> = match computes_type(&tokens) {
+            true => Box::new(PostgreSqlDialect {}),
+            false => dialect_of(options),
+        };
         let mut statements = DFParserBuilder::new(tokens)
-            .with_dialect(&*dialect_of(options))
+            .with_dialect(&*dialect)
             .with_recursion_limit(options.recursion_limit.get())
             .build()?
             .parse_statements()?;
@@ -400,6 +459,18 @@ impl Unparsed {
             is_summary: self.is_summary,
         })
     }
+}
+
+/// Tells whether tokens are `ALTER TABLE … TYPE … USING …`, which only PostgreSQL's dialect takes.
+fn computes_type(tokens: &[TokenWithSpan]) -> bool {
+    let is_space = |token: &&TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let mut words = tokens.iter().filter(|token| !is_space(token));
+    let mut is_next = |word: &str| {
+        words
+            .next()
+            .is_some_and(|token| is_word(&token.token, word))
+    };
+    is_next("ALTER") && is_next("TABLE") && words.any(|token| is_word(&token.token, "USING"))
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@
 //! of the names and of the values of the columns, without what is NULL.
 //!
 //! The columns of a plan are known before it runs. Where the values are not listed, `IN (ANY)` or `IN (SELECT …)`, a query is asked
-//! for them first ([`question`], [`answer`]).
+//! for them first ([`question`], [`answer`]); of several columns, there is a column for each of their values with each of the others'.
+//! So are the columns of `UNPIVOT t ON COLUMNS(…)` ([`name_columns`]).
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -22,14 +24,27 @@ use super::calls::{call, string};
 use super::columns::calls::has_calls;
 use super::scope::{merged, selects};
 use super::using::folded;
-use super::visits;
+use super::visits::{self, change_expressions};
 use crate::error::{Error, ErrorKind};
+use crate::functions::forms;
 
 /// The most columns that a PIVOT makes.
 const COLUMNS_MAX: usize = 10_000;
 
 /// The function whose arguments are the columns of GROUP BY, among the aggregates: see `pivot_words`.
 pub(super) const GROUPS: &str = "group by";
+
+/// The function whose argument is computed of aggregates, among the aggregates.
+pub(super) const COMPUTED: &str = "value of";
+
+/// What is to be known before a statement is planned.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// The rows of a query, which are values of a PIVOT.
+    Values(Query),
+    /// The columns of a query, which are those of an UNPIVOT.
+    Columns(Query),
+}
 
 /// A value that becomes columns: of each part the text, and its SQL type if it is no string.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +77,7 @@ impl PivotValue {
     }
 }
 
-/// Tells whether a query has a PIVOT whose values are not listed, its subqueries left out.
+/// Tells whether a query has a PIVOT whose values are not listed, or an UNPIVOT of `COLUMNS`, its subqueries left out.
 pub(crate) fn is_open(query: &Query) -> bool {
     fn of_body(body: &SetExpr) -> bool {
         match body {
@@ -88,11 +103,14 @@ fn is_open_table(table: &TableFactor) -> bool {
             value_source,
             ..
         } => !matches!(value_source, PivotValueSource::List(_)) || is_open_table(table),
+        TableFactor::Unpivot { table, columns, .. } => {
+            columns.iter().any(|column| has_calls(&column.expr)) || is_open_table(table)
+        }
         _ => false,
     }
 }
 
-/// Finds the first PIVOT of a query whose values are not listed; of several behind one table, that which is next to it.
+/// Finds the first PIVOT or UNPIVOT of a query that is open; of several behind one table, that which is next to it.
 fn open(query: &mut Query) -> Option<&mut TableFactor> {
     let tables = selects(&mut query.body).into_iter().flat_map(|select| {
         select.from.iter_mut().flat_map(|from| {
@@ -106,78 +124,171 @@ fn open(query: &mut Query) -> Option<&mut TableFactor> {
         .map(innermost)
 }
 
-/// Returns the PIVOT next to a table, of those behind it whose values are not listed.
+/// Returns the PIVOT or UNPIVOT next to a table, of those behind it that are open.
 fn innermost(pivot: &mut TableFactor) -> &mut TableFactor {
-    let goes_on =
-        matches!(pivot, TableFactor::Pivot { table, .. } if is_open_table(table.as_ref()));
+    let goes_on = matches!(pivot, TableFactor::Pivot { table, .. } | TableFactor::Unpivot { table, .. }
+        if is_open_table(table.as_ref()));
     if !goes_on {
         return pivot;
     }
     match pivot {
-        TableFactor::Pivot { table, .. } => innermost(table),
+        TableFactor::Pivot { table, .. } | TableFactor::Unpivot { table, .. } => innermost(table),
         other => other,
     }
 }
 
-/// Returns the query of the values of the first PIVOT that does not list them, where these names are known.
-pub(crate) fn question(query: &mut Query, with: Option<With>) -> Option<Query> {
-    let Some(TableFactor::Pivot {
-        table,
-        value_column,
-        value_source,
-        ..
-    }) = open(query)
-    else {
+/// Returns what is to be asked for the first PIVOT or UNPIVOT that is open, where these names are known.
+pub(crate) fn question(query: &mut Query, with: Option<With>) -> Option<Question> {
+    match open(query)? {
+        TableFactor::Pivot {
+            table,
+            value_column,
+            value_source,
+            ..
+        } => {
+            let question = match value_source {
+                PivotValueSource::Subquery(values) => Query::clone(values),
+                _ => {
+                    let places: Vec<String> =
+                        (1..=value_column.len()).map(|at| at.to_string()).collect();
+                    let sql = format!(
+                        "SELECT DISTINCT 1 FROM t ORDER BY {} LIMIT {}",
+                        places.join(", "),
+                        COLUMNS_MAX + 1
+                    );
+                    selected(&sql, value_column.iter().cloned(), table)?
+                }
+            };
+            Some(Question::Values(with_names(question, with)))
+        }
+        TableFactor::Unpivot { table, columns, .. } => {
+            let mut calls = columns.iter().filter(|column| has_calls(&column.expr));
+            let call = calls.next()?.expr.clone();
+            let question = selected("SELECT 1 FROM t", std::iter::once(call), table)?;
+            Some(Question::Columns(with_names(question, with)))
+        }
+        _ => None,
+    }
+}
+
+/// Makes a query of these items of a table, in the form of a text.
+fn selected(sql: &str, items: impl Iterator<Item = Expr>, table: &TableFactor) -> Option<Query> {
+    let parsed = Parser::parse_sql(&GenericDialect {}, sql).ok()?.pop();
+    let Some(ast::Statement::Query(mut question)) = parsed else {
         return None;
     };
-    let mut question = match value_source {
-        PivotValueSource::Subquery(values) => Query::clone(values),
-        _ => {
-            let places: Vec<String> = (1..=value_column.len()).map(|at| at.to_string()).collect();
-            let sql = format!(
-                "SELECT DISTINCT 1 FROM t ORDER BY {} LIMIT {}",
-                places.join(", "),
-                COLUMNS_MAX + 1
-            );
-            let parsed = Parser::parse_sql(&GenericDialect {}, &sql).ok()?.pop();
-            let Some(ast::Statement::Query(mut question)) = parsed else {
-                return None;
-            };
-            if let [select] = selects(&mut question.body).as_mut_slice() {
-                let columns = value_column.iter().cloned();
-                select.projection = columns.map(SelectItem::UnnamedExpr).collect();
-                select.from = vec![TableWithJoins {
-                    relation: TableFactor::clone(table),
-                    joins: Vec::new(),
-                }];
-            }
-            *question
-        }
-    };
+    if let [select] = selects(&mut question.body).as_mut_slice() {
+        select.projection = items.map(SelectItem::UnnamedExpr).collect();
+        select.from = vec![TableWithJoins {
+            relation: table.clone(),
+            joins: Vec::new(),
+        }];
+    }
+    Some(*question)
+}
+
+fn with_names(mut question: Query, with: Option<With>) -> Query {
     question.with = match (with, question.with.take()) {
         (Some(outer), Some(inner)) => Some(merged(outer, inner)),
         (outer, inner) => outer.or(inner),
     };
-    Some(question)
+    question
 }
 
 /// Lists the values of the PIVOT that was asked for.
 ///
 /// # Errors
-/// [`ErrorKind::NotSupported`] for a value of a type that SQL has no literal of.
+/// [`ErrorKind::NotSupported`] for a value of a type that SQL has no literal of, [`ErrorKind::ResourcesExhausted`] for too
+/// many columns.
 pub(crate) fn answer(query: &mut Query, values: &[PivotValue]) -> Result<(), Error> {
-    if let Some(TableFactor::Pivot { value_source, .. }) = open(query) {
-        let exprs = values.iter().map(PivotValue::expr);
-        *value_source = PivotValueSource::List(exprs.collect::<Result<_, _>>()?);
-    }
+    let Some(TableFactor::Pivot {
+        value_column,
+        value_source,
+        ..
+    }) = open(query)
+    else {
+        return Ok(());
+    };
+    let is_of_several =
+        value_column.len() > 1 && !matches!(value_source, PivotValueSource::Subquery(_));
+    let exprs: Result<Vec<ExprWithAlias>, Error> = match is_of_several {
+        true => combined(values)?.iter().map(PivotValue::expr).collect(),
+        false => values.iter().map(PivotValue::expr).collect(),
+    };
+    *value_source = PivotValueSource::List(exprs?);
     Ok(())
 }
 
-/// Writes PIVOT or UNPIVOT behind a table as a subquery.
+/// Returns each value of a column with each of the others.
+fn combined(values: &[PivotValue]) -> Result<Vec<PivotValue>, Error> {
+    let num_columns = values.first().map_or(0, |value| value.0.len());
+    let mut all = vec![PivotValue(Vec::new())];
+    for column in 0..num_columns {
+        let mut seen = HashSet::new();
+        let parts = values.iter().filter_map(|value| value.0.get(column));
+        let mut parts: Vec<_> = parts.filter(|part| seen.insert(part.1.as_str())).collect();
+        parts.sort_by(|left, right| by_value(&left.1, &right.1));
+        let made = all.len().saturating_mul(parts.len());
+        if made > COLUMNS_MAX {
+            return Err(too_many(made));
+        }
+        let longer = |value: &PivotValue, part: &(Option<String>, String)| {
+            let mut value = value.clone();
+            value.0.push(part.clone());
+            value
+        };
+        let with_each = |value: &PivotValue| -> Vec<PivotValue> {
+            parts
+                .iter()
+                .copied()
+                .map(|part| longer(value, part))
+                .collect()
+        };
+        all = all.iter().flat_map(with_each).collect();
+    }
+    Ok(match num_columns {
+        0 => Vec::new(),
+        _ => all,
+    })
+}
+
+/// Orders texts as numbers, if they are.
+fn by_value(left: &str, right: &str) -> Ordering {
+    match (left.parse::<f64>(), right.parse::<f64>()) {
+        (Ok(left), Ok(right)) => left.total_cmp(&right),
+        _ => left.cmp(right),
+    }
+}
+
+fn too_many(made: usize) -> Error {
+    let message =
+        format!("PIVOT would make {made} columns, and may make {COLUMNS_MAX}: list fewer values");
+    Error::new(ErrorKind::ResourcesExhausted, message)
+}
+
+/// Lists the columns of the UNPIVOT that was asked for.
+pub(crate) fn name_columns(query: &mut Query, names: &[String]) {
+    let Some(TableFactor::Unpivot { columns, .. }) = open(query) else {
+        return;
+    };
+    let place = columns.iter().position(|column| has_calls(&column.expr));
+    if let Some(place) = place {
+        let named = names.iter().map(|name| ExprWithAlias {
+            expr: Expr::Identifier(Ident::with_quote('"', name)),
+            alias: None,
+        });
+        columns.splice(place..=place, named);
+    }
+}
+
+/// Writes PIVOT or UNPIVOT behind a table as a subquery; `is_aggregate` tells names of aggregate functions.
 ///
 /// # Errors
 /// [`ErrorKind::NotSupported`] for values that are not listed and for what is no name where one belongs.
-pub(super) fn expand(table: &mut TableFactor) -> Result<(), Error> {
+pub(super) fn expand(
+    table: &mut TableFactor,
+    is_aggregate: &dyn Fn(&str) -> bool,
+) -> Result<(), Error> {
     let (query, alias) = match table {
         TableFactor::Pivot {
             table,
@@ -198,6 +309,7 @@ pub(super) fn expand(table: &mut TableFactor) -> Result<(), Error> {
                 columns: value_column,
                 values,
                 default: default_on_null.as_ref(),
+                is_aggregate,
             };
             (pivot.query(table)?, alias.take())
         }
@@ -344,20 +456,27 @@ struct Pivot<'a> {
     columns: &'a [Expr],
     values: &'a [ExprWithAlias],
     default: Option<&'a Expr>,
+    is_aggregate: &'a dyn Fn(&str) -> bool,
 }
 
 impl Pivot<'_> {
     fn query(&self, table: &mut TableFactor) -> Result<Query, Error> {
-        let is_groups = |call: &Function| match call.name.0.as_slice() {
-            [part] => part.as_ident().is_some_and(|name| name.value == GROUPS),
+        let is_called = |call: &Function, wanted: &str| match call.name.0.as_slice() {
+            [part] => part.as_ident().is_some_and(|name| name.value == wanted),
             _ => false,
         };
         let mut groups = None;
         let mut aggregates = Vec::with_capacity(self.aggregates.len());
         for aggregate in self.aggregates {
             match &aggregate.expr {
-                Expr::Function(call) if is_groups(call) => groups = Some(arguments(call)),
-                Expr::Function(call) => aggregates.push((call, aggregate.alias.as_ref())),
+                Expr::Function(call) if is_called(call, GROUPS) => groups = Some(arguments(call)),
+                Expr::Function(call) if is_called(call, COMPUTED) => {
+                    let computed = arguments(call).into_iter();
+                    aggregates.extend(computed.map(|value| (value, aggregate.alias.as_ref())));
+                }
+                Expr::Function(_) => {
+                    aggregates.push((aggregate.expr.clone(), aggregate.alias.as_ref()));
+                }
                 other => {
                     let message = format!("PIVOT: {other} is no call of an aggregate function");
                     return Err(not_supported(&message));
@@ -367,19 +486,14 @@ impl Pivot<'_> {
         let mut items = match groups {
             Some(groups) => groups.into_iter().map(SelectItem::UnnamedExpr).collect(),
             None => {
-                let named = aggregates
-                    .iter()
-                    .flat_map(|(call, _)| columns_of(&Expr::Function((*call).clone())));
+                let named = aggregates.iter().flat_map(|(value, _)| columns_of(value));
                 let of_values = self.columns.iter().flat_map(columns_of);
                 vec![all_but(of_values.chain(named).collect())]
             }
         };
         let made = self.values.len().saturating_mul(aggregates.len());
         if made > COLUMNS_MAX {
-            let message = format!(
-                "PIVOT would make {made} columns, and may make {COLUMNS_MAX}: list fewer values"
-            );
-            return Err(Error::new(ErrorKind::ResourcesExhausted, message));
+            return Err(too_many(made));
         }
         for value in self.values {
             let condition = self.condition(&value.expr)?;
@@ -387,13 +501,13 @@ impl Pivot<'_> {
                 Some(alias) => folded(alias),
                 None => name_of(&value.expr),
             };
-            for (call, alias) in &aggregates {
+            for (aggregate, alias) in &aggregates {
                 let name = match alias {
                     Some(alias) => format!("{name}_{}", folded(alias)),
-                    None if aggregates.len() > 1 => format!("{name}_{call}"),
+                    None if aggregates.len() > 1 => format!("{name}_{aggregate}"),
                     None => name.clone(),
                 };
-                let expr = self.aggregate(call, condition.clone());
+                let expr = self.aggregate(aggregate, &condition)?;
                 let alias = Ident::with_quote('"', name);
                 items.push(SelectItem::ExprWithAlias { expr, alias });
             }
@@ -403,23 +517,33 @@ impl Pivot<'_> {
         Ok(with_body(query, select))
     }
 
-    fn aggregate(&self, call_of: &Function, condition: Expr) -> Expr {
-        let condition = match &call_of.filter {
-            Some(own) => Expr::BinaryOp {
-                left: Box::new(Expr::Nested(own.clone())),
-                op: BinaryOperator::And,
-                right: Box::new(condition),
-            },
-            None => condition,
-        };
-        let aggregate = Expr::Function(Function {
-            filter: Some(Box::new(condition)),
-            ..call_of.clone()
+    /// Has an aggregate, or those of which something is computed, take the rows of a condition alone.
+    fn aggregate(&self, value: &Expr, condition: &Expr) -> Result<Expr, Error> {
+        let mut value = value.clone();
+        let mut has_any = false;
+        let _ = change_expressions(&mut value, |part| {
+            if let Expr::Function(call) = part
+                && call.over.is_none()
+                && forms::name_of(call).is_some_and(|name| (self.is_aggregate)(&name))
+            {
+                filter(call, condition);
+                has_any = true;
+            }
+            ControlFlow::<()>::Continue(())
         });
-        match self.default {
-            Some(default) => call("coalesce", vec![aggregate, default.clone()]),
-            None => aggregate,
+        match &mut value {
+            _ if has_any => {}
+            // It may be another name of an aggregate.
+            Expr::Function(call) => filter(call, condition),
+            other => {
+                let message = format!("PIVOT: {other} has no call of an aggregate function");
+                return Err(not_supported(&message));
+            }
         }
+        Ok(match self.default {
+            Some(default) => call("coalesce", vec![value, default.clone()]),
+            None => value,
+        })
     }
 
     /// Returns whether a row is of a value.
@@ -455,6 +579,19 @@ impl Pivot<'_> {
         });
         all.ok_or_else(|| not_supported("PIVOT: FOR names no column"))
     }
+}
+
+/// Has a call of an aggregate function take the rows of a condition alone, beside its own.
+fn filter(call: &mut Function, condition: &Expr) {
+    let condition = condition.clone();
+    call.filter = Some(Box::new(match call.filter.take() {
+        Some(own) => Expr::BinaryOp {
+            left: Box::new(Expr::Nested(own)),
+            op: BinaryOperator::And,
+            right: Box::new(condition),
+        },
+        None => condition,
+    }));
 }
 
 /// Returns the arguments of a call.
@@ -560,7 +697,7 @@ mod tests {
         type Break = String;
 
         fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<String> {
-            match expand(table) {
+            match expand(table, &|name| ["sum", "max", "count"].contains(&name)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => ControlFlow::Break(error.to_string()),
             }
@@ -599,6 +736,12 @@ mod tests {
         check(
             "t PIVOT (sum(v), \"group by\"(g, h) FOR k IN ('a'))",
             Ok("(SELECT g, h, sum(v) FILTER (WHERE (k) = ('a')) AS \"a\" FROM t GROUP BY ALL)"),
+        );
+        check(
+            "t PIVOT (\"value of\"(round(sum(v)) + 1) AS r FOR k IN ('a'))",
+            Ok(
+                "(SELECT * EXCLUDE (k, v), round(sum(v) FILTER (WHERE (k) = ('a'))) + 1 AS \"a_r\" FROM t GROUP BY ALL)",
+            ),
         );
         check("t PIVOT (sum(v) FOR k IN (ANY))", Err("list the values"));
         check(

@@ -3,13 +3,15 @@
 //! The parser knows the forms of the SQL of others, which stand behind a table: `SELECT * FROM t PIVOT (sum(v) FOR k IN (…))`
 //! and `SELECT * FROM t UNPIVOT (v FOR k IN (a, b))`. The words are put in that order. The columns of GROUP BY, for which
 //! that form has no place, become the arguments of a function among the aggregates ([`GROUPS`]).
-//! Where one column has no values, it becomes `FOR k IN (ANY)`. What is not of this form stays, and is a syntax error.
+//! Where columns have no values, they become `FOR k IN (ANY)` or `FOR (j, k) IN (ANY)`. What is computed of aggregates, `sum(v) + 1`,
+//! is the argument of a function, too ([`COMPUTED`]), and `*` behind ON is `COLUMNS(*)`. What is not of this form stays, and is a
+//! syntax error.
 
 use std::ops::Range;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::pivot::GROUPS;
+use super::pivot::{COMPUTED, GROUPS};
 use super::words::is_word;
 
 /// The most statements of this form in one text.
@@ -112,6 +114,43 @@ impl Clauses<'_> {
         })
     }
 
+    /// Cuts a list at the commas outside of parentheses.
+    fn items(&self, range: Range<usize>) -> Vec<Range<usize>> {
+        let (mut depth, mut begin) = (0, range.start);
+        let mut items = Vec::new();
+        for index in range.clone() {
+            match self.tokens[index].token {
+                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+                Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
+                Token::Comma if depth == 0 => {
+                    items.push(begin..index);
+                    begin = index + 1;
+                }
+                _ => {}
+            }
+        }
+        items.push(begin..range.end);
+        items
+    }
+
+    /// Tells whether an item is one call, with words behind it alone.
+    fn is_call(&self, item: Range<usize>) -> bool {
+        let mut depth = 0;
+        let mut num_words = 0;
+        for token in self.tokens[item].iter().filter(|token| !is_space(token)) {
+            match token.token {
+                Token::LParen if depth == 0 && num_words == 0 => return false,
+                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+                Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
+                _ if depth > 0 => {}
+                Token::Word(_) => num_words += 1,
+                Token::Period => {}
+                _ => return false,
+            }
+        }
+        num_words > 0
+    }
+
     fn is_empty(&self, range: Range<usize>) -> bool {
         self.tokens[range].iter().all(is_space)
     }
@@ -185,19 +224,15 @@ fn pivot(clauses: &Clauses<'_>, writer: &mut Writer<'_>) -> Option<()> {
     let rest = clauses.find(group, &ENDS);
     let values = clauses.find(on, &["IN"]);
     let is_listed = values < using;
-    let has_several = clauses.has_comma(on + 1..using);
-    if on == end
-        || (!is_listed && has_several)
-        || clauses.is_empty(on + 1..using)
-        || clauses.is_empty(clauses.range.start..on)
-    {
+    let has_several = !is_listed && clauses.has_comma(on + 1..using);
+    if on == end || clauses.is_empty(on + 1..using) || clauses.is_empty(clauses.range.start..on) {
         return None;
     }
     writer.words("SELECT * FROM");
     writer.copy(clauses.range.start..on);
     writer.words("PIVOT (");
     match has_using {
-        true => writer.copy(using + 1..group),
+        true => aggregates(clauses, writer, using + 1..group),
         false => writer.words("COUNT ( * )"),
     }
     if has_group {
@@ -212,13 +247,44 @@ fn pivot(clauses: &Clauses<'_>, writer: &mut Writer<'_>) -> Option<()> {
         writer.words(")");
     }
     writer.words("FOR");
+    if has_several {
+        writer.words("(");
+    }
     writer.copy(on + 1..using);
+    if has_several {
+        writer.words(")");
+    }
     if !is_listed {
         writer.words("IN ( ANY )");
     }
     writer.words(")");
     writer.copy(rest..end);
     Some(())
+}
+
+/// Writes a list of aggregates, and of what is computed of them.
+fn aggregates(clauses: &Clauses<'_>, writer: &mut Writer<'_>, list: Range<usize>) {
+    let is_written =
+        |item: &Range<usize>| clauses.is_empty(item.clone()) || clauses.is_call(item.clone());
+    let items = clauses.items(list.clone());
+    if items.iter().all(is_written) {
+        return writer.copy(list);
+    }
+    for (number, item) in items.into_iter().enumerate() {
+        if number > 0 {
+            writer.words(",");
+        }
+        if is_written(&item) {
+            writer.copy(item);
+            continue;
+        }
+        let name = clauses.find(item.start, &["AS"]).min(item.end);
+        writer.quoted(COMPUTED);
+        writer.words("(");
+        writer.copy(item.start..name);
+        writer.words(")");
+        writer.copy(name..item.end);
+    }
 }
 
 fn unpivot(clauses: &Clauses<'_>, writer: &mut Writer<'_>) -> Option<()> {
@@ -276,8 +342,16 @@ fn unpivot(clauses: &Clauses<'_>, writer: &mut Writer<'_>) -> Option<()> {
             writer.quoted("name");
         }
     }
+    let first = tokens[on + 1..into].iter().find(|token| !is_space(token));
+    let is_all = first.is_some_and(|first| first.token == Token::Mul);
     writer.words("IN (");
+    if is_all {
+        writer.words("COLUMNS (");
+    }
     writer.copy(on + 1..into);
+    if is_all {
+        writer.words(")");
+    }
     writer.words(")");
     writer.words(")");
     writer.copy(rest..end);
@@ -325,6 +399,14 @@ mod tests {
                 "SELECT * FROM t UNPIVOT INCLUDE NULLS ( ( v, w ) FOR k IN ( (a, b) AS x ) )",
             ),
             (
+                "PIVOT t ON j, k USING sum(v) + 1 AS s, max(v)",
+                "SELECT * FROM t PIVOT ( \"value of\" ( sum(v) + 1 ) AS s , max(v) FOR ( j, k ) IN ( ANY ) )",
+            ),
+            (
+                "UNPIVOT t ON * EXCLUDE (a)",
+                "SELECT * FROM t UNPIVOT ( \"value\" FOR \"name\" IN ( COLUMNS ( * EXCLUDE (a) ) ) )",
+            ),
+            (
                 "UNPIVOT t ON a",
                 "SELECT * FROM t UNPIVOT ( \"value\" FOR \"name\" IN ( a ) )",
             ),
@@ -338,7 +420,6 @@ mod tests {
         for sql in [
             "SELECT * FROM t PIVOT (sum(v) FOR k IN (1))",
             "SELECT * FROM (SELECT 1) PIVOT (sum(v) FOR k IN (1))",
-            "PIVOT t ON k, g USING sum(v)",
             "SELECT pivot FROM t",
             "UNPIVOT",
         ] {

@@ -9,8 +9,10 @@
 //! kept apart ([`casts`]). A share of the rows in LIMIT becomes a condition ([`shares`]), `BETWEEN SYMMETRIC` two that are not
 //! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`unnested`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
 //! Intervals of computed numbers are products ([`intervals`]), conditions are summed as numbers ([`truths`]), and numbers of many
-//! digits are cast with all of them ([`exact_numbers`]). Standard SQL that the planner does not take is written as it does:
-//! [`any_lists`], [`assignments`], [`escapes`], [`fetches`], [`grouped`], [`series`], [`shadowed`](super::shadowed) and [`tuples`].
+//! digits are cast with all of them ([`exact_numbers`]), rows and UUIDs as [`typed_values`]. Standard SQL that the planner
+//! does not take is written as it does: [`any_lists`], [`array_queries`], [`assignments`], [`collations`], [`escapes`],
+//! [`fetches`], [`from_the_end`], [`grouped`], [`series`], [`shadowed`](super::shadowed), [`shifts`], [`tuples`] and
+//! [`value_types`].
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -20,20 +22,21 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
     self, AccessExpr, BinaryOperator, ColumnDef, ColumnOption, ColumnOptionDef,
     ConstraintCharacteristics, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-    SelectFlavor, SelectItem, Set, Subscript, TableConstraint, TableFactor, TableWithJoins,
-    UnaryOperator, Visit, VisitMut, VisitorMut,
+    GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Set,
+    Subscript, TableConstraint, TableFactor, UnaryOperator, Visit, VisitMut, VisitorMut,
 };
 
 use super::calls::{call, string, take};
 use super::shadowed::NamedQueries;
+use super::table_macros::TableMacros;
 use super::truncate::deletion;
 use super::visits::count_expressions;
 use super::windows::NamedWindows;
 use super::{
-    any_lists, arrows, asof, assignments, casts, distinct, escapes, exact_numbers, fetches,
-    grouped, intervals, operators, pivot, series, shares, symmetric, truths, tuples, unnested,
-    using, visits, zones,
+    any_lists, array_queries, arrows, asof, assignments, casts, collations, distinct, escapes,
+    exact_numbers, fetches, from_the_end, grouped, intervals, joins, operators, pivot, series,
+    shares, shifts, symmetric, truths, tuples, typed_values, unnested, using, value_types, visits,
+    zones,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
@@ -91,6 +94,8 @@ impl Rewrites<'_> {
             queries: NamedQueries::default(),
             depth: 0,
             written_out: None,
+            macros: TableMacros::default(),
+            is_insert: false,
         };
         if let ControlFlow::Break(error) = visits::change(node, &mut visitor) {
             return Err(error);
@@ -187,7 +192,7 @@ impl Rewrites<'_> {
             self.keep_name(item);
         }
         for table in &mut select.from {
-            joins(table)?;
+            joins::bind(table)?;
         }
         refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
         refuse(
@@ -220,13 +225,14 @@ impl Rewrites<'_> {
     }
 
     fn table(&self, table: &mut TableFactor) -> Result<(), Error> {
-        pivot::expand(table)?;
+        let aggregates = self.functions.aggregate_functions();
+        pivot::expand(table, &|name| aggregates.contains_key(name))?;
         unnested::unnest_lists(table)?;
         if let TableFactor::NestedJoin {
             table_with_joins, ..
         } = table
         {
-            return joins(table_with_joins);
+            return joins::bind(table_with_joins);
         }
         let TableFactor::Table {
             version,
@@ -303,7 +309,8 @@ impl Rewrites<'_> {
     /// Makes lambdas of the arguments of a function that takes lambdas.
     fn lambdas(&self, call: &mut Function) {
         let known = self.functions.higher_order_functions();
-        let takes = forms::name_of(call).is_some_and(|name| known.contains_key(&name));
+        let takes =
+            forms::name_of(call).is_some_and(|name| known.contains_key(&name) || name == "columns");
         let FunctionArguments::List(list) = &mut call.args else {
             return;
         };
@@ -318,6 +325,7 @@ impl Rewrites<'_> {
     }
 
     fn call(&self, call: &Function) -> Result<(), Error> {
+        unnested::refuse_depth(call)?;
         let (clauses, is_distinct) = match &call.args {
             FunctionArguments::List(list) => (
                 list.clauses.as_slice(),
@@ -358,6 +366,9 @@ struct Visitor<'a> {
     depth: usize,
     /// The outermost call around that was written out.
     written_out: Option<WrittenOut>,
+    macros: TableMacros,
+    /// The next query has the rows of an INSERT.
+    is_insert: bool,
 }
 
 /// A call that was replaced by what it stands for.
@@ -397,6 +408,7 @@ impl VisitorMut for Visitor<'_> {
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
         tuples::bind_rows(statement);
+        self.is_insert = matches!(statement, ast::Statement::Insert(_));
         flow(match statement {
             ast::Statement::CreateTable(create) => {
                 let name = create.name.to_string();
@@ -424,6 +436,10 @@ impl VisitorMut for Visitor<'_> {
                 "name the rows in WHERE",
             )
             .and_then(|()| assignments::split(update)),
+            ast::Statement::Insert(insert) => {
+                exact_numbers::quote_rows(insert);
+                Ok(())
+            }
             ast::Statement::Set(set) => {
                 zones::set_time_zone(set);
                 let is_query = matches!(set, Set::SingleAssignment { values, .. }
@@ -446,6 +462,11 @@ impl VisitorMut for Visitor<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.queries.enter(query);
+        // The table that takes rows has the types of their columns.
+        if !std::mem::take(&mut self.is_insert) {
+            value_types::cast_strings(query);
+        }
+        collations::order(query);
         series::name_columns(query);
         let checked = self.rewrites.query(query);
         let checked = checked.and_then(|()| fetches::as_limit(query));
@@ -478,11 +499,18 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
+        if let Err(error) = self.macros.write_out(self.rewrites.functions, table) {
+            return ControlFlow::Break(error);
+        }
         flow(self.rewrites.table(table))
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         self.depth += 1;
+        if let Err(error) = collations::bind(expr) {
+            return ControlFlow::Break(error);
+        }
+        array_queries::bind(expr);
         if let Expr::Function(call) = expr {
             if let Some(form) = self.rewrites.form(call) {
                 if let Err(error) = self.note_form(call, &form) {
@@ -508,6 +536,7 @@ impl VisitorMut for Visitor<'_> {
             quote_number(interval);
         }
         exact_numbers::quote(expr);
+        typed_values::bind(expr);
         if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
             access_chain.iter_mut().for_each(close_slice);
         }
@@ -559,7 +588,9 @@ impl VisitorMut for Visitor<'_> {
         arrows::fields(expr);
         truths::count(expr);
         any_lists::bind(expr);
-        flow(symmetric::bind(expr).and_then(|()| escapes::bind(expr)))
+        from_the_end::bind(expr);
+        let bound = symmetric::bind(expr).and_then(|()| escapes::bind(expr));
+        flow(bound.and_then(|()| shifts::bind(expr)))
     }
 }
 
@@ -683,7 +714,8 @@ fn flow(result: Result<(), Error>) -> ControlFlow<Error> {
     }
 }
 
-fn refuse(is_there: bool, clause: &str, instead: &str) -> Result<(), Error> {
+/// Refuses a clause that is there, with what to write instead.
+pub(super) fn refuse(is_there: bool, clause: &str, instead: &str) -> Result<(), Error> {
     match is_there {
         false => Ok(()),
         true => Err(not_supported(&format!(
@@ -694,53 +726,6 @@ fn refuse(is_there: bool, clause: &str, instead: &str) -> Result<(), Error> {
 
 fn not_supported(message: &str) -> Error {
     Error::new(ErrorKind::NotSupported, message)
-}
-
-/// Has `SEMI JOIN` and `ANTI JOIN` keep rows of the left side, as in DuckDB and Spark; refuses a `JOIN` without a condition,
-/// which would give all pairs, and `POSITIONAL JOIN`, which the parser takes for one with a table of that name.
-fn joins(table: &mut TableWithJoins) -> Result<(), Error> {
-    let mut left = &table.relation;
-    for join in &mut table.joins {
-        let operator = &mut join.join_operator;
-        match operator {
-            JoinOperator::Semi(on) => {
-                *operator = JoinOperator::LeftSemi(std::mem::replace(on, JoinConstraint::None));
-            }
-            JoinOperator::Anti(on) => {
-                *operator = JoinOperator::LeftAnti(std::mem::replace(on, JoinConstraint::None));
-            }
-            JoinOperator::Join(JoinConstraint::None) if is_called_positional(left) => refuse(
-                true,
-                "POSITIONAL JOIN",
-                "rows of files and tables have no order here: join on a column that numbers the rows of both sides",
-            )?,
-            JoinOperator::Join(JoinConstraint::None)
-            | JoinOperator::Inner(JoinConstraint::None) => {
-                let message = "JOIN has no condition: write ON a.x = b.x or USING (x), or CROSS JOIN for all pairs";
-                return Err(Error::new(ErrorKind::Sql, message));
-            }
-            _ => {}
-        }
-        left = &join.relation;
-    }
-    Ok(())
-}
-
-/// Tells whether a table's alias is the word of `POSITIONAL JOIN`.
-fn is_called_positional(table: &TableFactor) -> bool {
-    let (TableFactor::Table { alias, .. }
-    | TableFactor::Derived { alias, .. }
-    | TableFactor::TableFunction { alias, .. }
-    | TableFactor::Function { alias, .. }) = table
-    else {
-        return false;
-    };
-    alias.as_ref().is_some_and(|alias| {
-        let name = &alias.name;
-        !alias.explicit
-            && name.quote_style.is_none()
-            && name.value.eq_ignore_ascii_case("positional")
-    })
 }
 
 /// Names a constraint of a table, and tells whether it asks to be checked.

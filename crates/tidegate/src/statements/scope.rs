@@ -27,13 +27,14 @@ pub(crate) struct TableColumn {
 /// The columns of each table of a query, in the order of the text; `None` if they cannot be told.
 pub(crate) type TableColumns = Vec<Option<Vec<TableColumn>>>;
 
-/// Returns the places of the queries for which `is_open`; it is told whether a query is the outermost.
+/// Returns the places of the queries for which `is_open`; it is told whether a query's rows are the statement's, as
+/// those of INSERT and CREATE are not.
 pub(crate) fn places(
     statement: &mut Statement,
     is_open: impl FnMut(&Query, bool) -> bool,
 ) -> Vec<usize> {
     let mut found = Places {
-        depth: 0,
+        depth: usize::from(outer_query(statement).is_none()),
         next: 0,
         open: Vec::new(),
         is_open,
@@ -112,6 +113,7 @@ pub(crate) fn visit_at<T>(
     change: impl FnOnce(&mut Query, Option<With>, bool) -> T,
 ) -> Option<T> {
     let mut at = At {
+        gives_rows: outer_query(statement).is_some(),
         around: Vec::new(),
         place,
         next: 0,
@@ -123,6 +125,8 @@ pub(crate) fn visit_at<T>(
 }
 
 struct At<F, T> {
+    /// Whether the rows of the outermost query are the statement's.
+    gives_rows: bool,
     /// The `WITH` of each query around, and how many queries had been before it.
     around: Vec<(Option<With>, usize)>,
     place: usize,
@@ -145,7 +149,7 @@ impl<F: FnOnce(&mut Query, Option<With>, bool) -> T, T> VisitorMut for At<F, T> 
             self.next += 1;
             return ControlFlow::Continue(());
         }
-        let is_outermost = self.around.is_empty();
+        let is_outermost = self.around.is_empty() && self.gives_rows;
         let around = self.around.drain(..).filter_map(|(with, before)| {
             let inside = self.place - before;
             with.and_then(|with| known(with, inside))

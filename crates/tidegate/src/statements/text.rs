@@ -32,6 +32,8 @@ pub(crate) struct StatementContext {
     pub(crate) hints: Vec<Hint>,
     /// The bytes of its long strings together: a row may hold each of them.
     pub(crate) long_literal_bytes: usize,
+    /// The names of the parameters of `PREPARE`, by their numbers; empty where they have none.
+    pub(crate) parameters: Vec<String>,
 }
 
 impl<'a> SqlText<'a> {
@@ -58,6 +60,7 @@ impl<'a> SqlText<'a> {
             shown: redacted_tokens(self.text, &self.tokens, true).into(),
             hints: hints(&self.tokens)?,
             long_literal_bytes: long_literal_bytes(&self.tokens),
+            parameters: placeholders::names(&self.tokens),
         }))
     }
 

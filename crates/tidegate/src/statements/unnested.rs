@@ -10,8 +10,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
-    TableAliasColumnDef, TableFactor, Value,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectName, TableAlias, TableAliasColumnDef, TableFactor, Value,
 };
 
 use super::calls::call;
@@ -91,6 +91,23 @@ fn of_call(table: &mut TableFactor) -> Option<TableFactor> {
         with_offset_alias: None,
         with_ordinality: *with_ordinality,
     })
+}
+
+/// Refuses the arguments by name that DuckDB's `unnest` has: how deep it goes, the type decides, which is not known yet.
+///
+/// # Errors
+/// [`ErrorKind::NotSupported`] for `unnest(x, recursive := true)` and `unnest(x, max_depth := 2)`.
+pub(super) fn refuse_depth(call: &Function) -> Result<(), Error> {
+    let FunctionArguments::List(list) = &call.args else {
+        return Ok(());
+    };
+    let is_named = |argument: &FunctionArg| !matches!(argument, FunctionArg::Unnamed(_));
+    if !is_unnest(&call.name) || !list.args.iter().any(is_named) {
+        return Ok(());
+    }
+    let message = "unnest: recursive and max_depth are not supported: unnest each level, as in unnest(unnest(l)), and name \
+                   the fields of structs, as in x.a";
+    Err(Error::new(ErrorKind::NotSupported, message))
 }
 
 fn is_unnest(name: &ObjectName) -> bool {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
+use super::sample_words;
 use super::words::{is_join, is_set_operation, is_word, keyword, places};
 
 /// What stands between two parentheses.
@@ -126,11 +127,7 @@ fn sample(tokens: &[TokenWithSpan], clause: &[usize]) -> Option<(usize, String, 
     if !is_word(token(1)?, "SAMPLE") {
         return None;
     }
-    let method = match token(2)? {
-        word if is_word(word, "RESERVOIR") => Some("ROWS"),
-        word if is_word(word, "BERNOULLI") || is_word(word, "SYSTEM") => Some("PERCENT"),
-        _ => None,
-    };
+    let mut method = sample_words::method(token(2)?).map(|(_, unit)| unit);
     let mut at = match method {
         Some(_) => 3,
         None => 2,
@@ -156,6 +153,13 @@ fn sample(tokens: &[TokenWithSpan], clause: &[usize]) -> Option<(usize, String, 
             return None;
         }
         at += 1;
+    }
+    if let (None, Some(Token::LParen), Some(word), Some(Token::RParen)) =
+        (method, token(at), token(at + 1), token(at + 2))
+        && let Some((_, of_method)) = sample_words::method(word)
+    {
+        method = Some(of_method);
+        at += 3;
     }
     Some((at, quantity.clone(), unit.or(method).unwrap_or("ROWS")))
 }
@@ -184,6 +188,14 @@ mod tests {
             (
                 "SELECT a FROM t WHERE b IN (SELECT b FROM u USING SAMPLE 3) USING SAMPLE 5",
                 "SELECT a FROM t TABLESAMPLE 5 ROWS WHERE b IN (SELECT b FROM u TABLESAMPLE 3 ROWS ) ",
+            ),
+            (
+                "SELECT a FROM t USING SAMPLE 20 PERCENT (bernoulli)",
+                "SELECT a FROM t TABLESAMPLE 20 PERCENT ",
+            ),
+            (
+                "SELECT a FROM t USING SAMPLE 20 (system)",
+                "SELECT a FROM t TABLESAMPLE 20 PERCENT ",
             ),
             (
                 "SELECT a FROM t USING SAMPLE bernoulli(0.5)",

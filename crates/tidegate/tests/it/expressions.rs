@@ -133,7 +133,7 @@ fn expression(random: &mut StdRng, kind: Kind, depth: u32) -> String {
             let text = expression(random, kind, next);
             format!(
                 "substr({text}, {}, {})",
-                random.random_range(-1..4),
+                random.random_range(0..4),
                 random.random_range(0..3)
             )
         }

@@ -87,3 +87,36 @@ fn lines_of_plans_are_broken() {
     assert!(text.lines().all(|line| line.len() <= 60), "{text}");
     assert_eq!(text.matches("column,").count(), 20);
 }
+
+#[test]
+fn names_of_tables_stay_longest() {
+    let tables = cells(vec![
+        ("table_schema".into(), text(&["public"])),
+        ("table_name".into(), text(&["orders_of_last_year"])),
+        ("table_type".into(), text(&["BASE TABLE"])),
+    ]);
+    for width in [20, 30, 40, 45, 60, 80] {
+        let frame = tables.frame(width);
+        let widest = frame.text.lines().map(|line| line.width()).max();
+        assert!(widest <= Some(width), "{width}\n{}", frame.text);
+        assert!(
+            width < 40 || frame.text.contains("| orders_of_last_year |"),
+            "{}",
+            frame.text
+        );
+    }
+    assert!(tables.frame(20).text.contains("| orders_… |"));
+    assert_eq!(tables.frame(40).hidden, 1);
+    assert_eq!(tables.frame(80).hidden, 0);
+}
+
+#[test]
+fn headings_of_plans_are_no_wider_than_the_terminal() {
+    let part = "logical_plan after join_dependent_subqueries and many others";
+    let plans = cells(vec![
+        ("plan_type".into(), text(&[part])),
+        ("plan".into(), text(&["SAME TEXT AS ABOVE"])),
+    ]);
+    let text = plan(&plans, 30);
+    assert!(text.lines().all(|line| line.width() <= 30), "{text}");
+}

@@ -13,6 +13,12 @@ fn types_and_literals_are_those_of_sql() {
         ("List(Int32)", "List(INT)"),
         ("'Int64' of Decimal128(10, 2)", "'Int64' of DECIMAL(10, 2)"),
         ("an Int64x", "an Int64x"),
+        ("Timestamp(ns) + Time64(ns)", "TIMESTAMP + TIME"),
+        (
+            "Timestamp(ns, \"UTC\") - Interval(MonthDayNano)",
+            "TIMESTAMP WITH TIME ZONE - INTERVAL",
+        ),
+        ("Interval(x)", "Interval(x)"),
     ] {
         assert_eq!(in_sql(given), expect);
     }

@@ -10,7 +10,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_readers::json::{
-    Flattener, Layout, LineDecoder, OBJECT_BYTES_MAX, SniffedJson, Texts,
+    Flattener, JsonFormats, Layout, LineDecoder, OBJECT_BYTES_MAX, SniffedJson, Texts, Wrapper,
 };
 use tidegate_readers::{BATCH_BYTES, Encoding};
 
@@ -38,6 +38,16 @@ pub(super) fn flat(
                 })
                 .boxed()
         }
+        Layout::Values => {
+            let mut wrapper = Wrapper::default();
+            bytes
+                .map_ok(move |buffer| {
+                    let mut objects = Vec::new();
+                    wrapper.push(&buffer, &mut objects);
+                    objects.into()
+                })
+                .boxed()
+        }
     };
     if texts.is_empty() {
         return bytes;
@@ -59,6 +69,8 @@ pub(super) struct Wanted {
     pub(super) columns: Vec<usize>,
     /// Whether the objects have no other fields than the table, or are not to be asked for them.
     pub(super) are_known: bool,
+    /// How dates and timestamps are written.
+    pub(super) formats: JsonFormats,
 }
 
 /// Decodes objects.
@@ -111,7 +123,12 @@ pub(super) fn objects(
         false => Arc::clone(&wanted.table),
     };
     let projection = (!wanted.are_known).then_some(wanted.columns);
-    let decoder = json::ReaderBuilder::new(schema)
+    let formats = Some(wanted.formats).filter(|formats| !formats.is_empty());
+    let read = match &formats {
+        Some(formats) => Arc::new(formats.texts(&schema)),
+        None => Arc::clone(&schema),
+    };
+    let decoder = json::ReaderBuilder::new(read)
         .with_batch_size(batch_rows)
         .with_coerce_primitive(true)
         .with_strict_mode(!wanted.are_known)
@@ -124,7 +141,7 @@ pub(super) fn objects(
     };
     let reading = (Reading::new(bytes, objects), projection);
     let batches = stream::try_unfold(reading, move |(mut reading, projection)| {
-        let file = Arc::clone(&file);
+        let (file, schema, formats) = (Arc::clone(&file), Arc::clone(&schema), formats.clone());
         async move {
             loop {
                 reading.fill().await?;
@@ -137,7 +154,10 @@ pub(super) fn objects(
                 if !is_end && !is_full {
                     continue;
                 }
-                let flushed = objects.flush();
+                let flushed = objects.flush().and_then(|batch| match (batch, &formats) {
+                    (Some(batch), Some(formats)) => formats.times(&batch, &schema).map(Some),
+                    (batch, _) => Ok(batch),
+                });
                 match flushed.map_err(|error| not_json(&file, objects.rows, &error))? {
                     Some(batch) => {
                         objects.rows += batch.num_rows();

@@ -98,6 +98,10 @@ impl FileOpener for TextOpener {
                         table,
                         columns,
                         are_known: sniffed.is_known || !files.were_looked_at(),
+                        formats: files
+                            .given_json()
+                            .map(|given| given.formats.clone())
+                            .unwrap_or_default(),
                     };
                     objects(&name, bytes, wanted, batch_rows, before)
                 }

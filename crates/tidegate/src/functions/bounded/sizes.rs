@@ -43,11 +43,17 @@ const NUMBER_CHARS: u64 = 24;
 
 /// Every function whose values may have many times the bytes of its arguments. Those that add their
 /// arguments up are here too, because calls nest: each may double what the one before made.
-pub(super) const BOUNDED: [(&str, Estimate); 50] = [
+pub(super) const BOUNDED: [(&str, Estimate); 53] = [
     ("regexp_count", Estimate::Pattern),
     ("regexp_instr", Estimate::Pattern),
     ("regexp_like", Estimate::Pattern),
     ("regexp_match", Estimate::Pattern),
+    ("damerau_levenshtein", Estimate::Meanwhile(distances)),
+    ("jaro_similarity", Estimate::Pairs(pairs_of_characters)),
+    (
+        "jaro_winkler_similarity",
+        Estimate::Pairs(pairs_of_characters),
+    ),
     ("levenshtein", Estimate::Pairs(pairs_of_characters)),
     ("strpos", Estimate::Pairs(places_of_a_long_part)),
     ("array_has_all", Estimate::Pairs(pairs_of_elements)),
@@ -265,6 +271,13 @@ fn integers(value: Option<&ColumnarValue>) -> Integers {
 fn pairs_of_characters(args: &[ColumnarValue], rows: usize) -> u64 {
     let (left, right) = (bytes(args.first()), bytes(args.get(1)));
     total(rows, |row| left.at(row).saturating_mul(right.at(row)))
+}
+
+/// A number of 64 bits for each character of one text and each of the other; those of one row at a time.
+fn distances(args: &[ColumnarValue], rows: usize) -> u64 {
+    let (left, right) = (bytes(args.first()), bytes(args.get(1)));
+    let of_row = |row| left.at(row).saturating_mul(right.at(row));
+    (0..rows).map(of_row).max().unwrap_or(0).saturating_mul(8)
 }
 
 /// Each place of a text with a part of it. Short parts are told apart by their first bytes.

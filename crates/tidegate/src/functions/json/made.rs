@@ -12,6 +12,7 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
 
 use super::super::plain::{self, Parts};
+use super::super::span_texts::as_texts;
 
 /// Returns the function of one value.
 pub(super) fn function() -> ScalarUDF {
@@ -36,6 +37,7 @@ fn written(given: &[ArrayRef]) -> Result<ArrayRef> {
     let [values] = given else {
         return exec_err!("to_json takes one value");
     };
+    let values = &as_texts(values)?;
     let schema = Schema::new(vec![Field::new("", values.data_type().clone(), true)]);
     let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::clone(values)])?;
     let builder = WriterBuilder::new().with_explicit_nulls(true);

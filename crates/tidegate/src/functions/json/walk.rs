@@ -167,7 +167,7 @@ pub(super) fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-fn malformed(json: &str, error: &serde_json::Error) -> Error {
+pub(super) fn malformed(json: &str, error: &serde_json::Error) -> Error {
     let begins: String = json.chars().take(QUOTED_MAX).collect();
     let cut = if begins.len() < json.len() { "…" } else { "" };
     let message =

@@ -82,8 +82,14 @@ impl Arguments {
                 (name, expr) => (name, expr),
             };
             let value = value_of(expr).ok_or_else(|| {
-                let what =
-                    format!("{expr} is not a literal: write a value, a list or a struct of them");
+                let what = match expr {
+                    Expr::Value(value) if matches!(value.value, Literal::Placeholder(_)) => format!(
+                        "{expr} has no value yet: a file is looked at when a statement is planned: write the value itself"
+                    ),
+                    _ => format!(
+                        "{expr} is not a literal: write a value, a list or a struct of them"
+                    ),
+                };
                 wrong(function, what)
             })?;
             match name {

@@ -8,7 +8,7 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use sqlparser::ast::TableFunctionArgs;
-use tidegate_readers::json::GivenJson;
+use tidegate_readers::json::{GivenJson, JsonFormats};
 use tidegate_readers::{DateFormat, Encoding, Given, TimestampFormat};
 
 use super::arguments::{Arguments, Known, Value, texts_of};
@@ -28,7 +28,7 @@ const OF_FILES: [Known; 3] = [
 ];
 
 /// The arguments of `read_csv`.
-const OF_CSV: [Known; 20] = [
+const OF_CSV: [Known; 23] = [
     ("delim", &["sep", "delimiter"]),
     ("quote", &[]),
     ("escape", &[]),
@@ -40,6 +40,7 @@ const OF_CSV: [Known; 20] = [
     ("dateformat", &["date_format"]),
     ("timestampformat", &["timestamp_format"]),
     ("decimal_separator", &[]),
+    ("thousands", &[]),
     ("comment", &[]),
     ("skip", &["skiprows"]),
     ("encoding", &[]),
@@ -48,15 +49,20 @@ const OF_CSV: [Known; 20] = [
     ("ignore_errors", &[]),
     ("null_padding", &[]),
     ("compression", &[]),
+    ("normalize_names", &[]),
+    // Each row may end in its own way.
+    ("new_line", &[]),
     // It is always so.
     ("auto_detect", &[]),
 ];
 
 /// The arguments of `read_json`.
-const OF_JSON: [Known; 6] = [
+const OF_JSON: [Known; 8] = [
     ("format", &[]),
     ("columns", &[]),
     ("types", &["dtypes"]),
+    ("dateformat", &["date_format"]),
+    ("timestampformat", &["timestamp_format"]),
     ("sample_size", &["sample_rows"]),
     ("ignore_errors", &[]),
     ("compression", &[]),
@@ -69,6 +75,8 @@ pub(super) struct Call {
     format: Format,
     paths: Vec<String>,
     arguments: Arguments,
+    /// The types of the columns of a table that the file's columns go into, by place.
+    target: Vec<Option<DataType>>,
 }
 
 impl Call {
@@ -103,7 +111,20 @@ impl Call {
             format,
             paths,
             arguments,
+            target: Vec::new(),
         })
+    }
+
+    /// Says which types a table has for the columns of the files. They are those of delimited text that is to be read
+    /// as text, or of which is said how its dates are written, as COPY says it.
+    pub(super) fn set_target(&mut self, types: &[Option<DataType>]) {
+        let given = |name| self.arguments.given(name).is_some();
+        let is_said = ["all_varchar", "dateformat", "timestampformat"]
+            .into_iter()
+            .any(given);
+        if self.format == Format::Csv && is_said && !given("union_by_name") {
+            self.target = types.to_vec();
+        }
     }
 
     /// Returns the files, their format and what the table has beside their columns.
@@ -178,12 +199,32 @@ impl Call {
             let takes = "'auto', 'array' or 'newline_delimited'";
             return Ok(self.arguments.mismatch("format", takes)?);
         }
+        let ignore_errors = self.arguments.flag("ignore_errors")?.unwrap_or(false);
+        let formats = JsonFormats {
+            date: self.format_of("dateformat")?.map(DateFormat::Custom),
+            timestamp: self
+                .format_of("timestampformat")?
+                .map(TimestampFormat::Custom),
+        };
+        if ignore_errors && !formats.is_empty() {
+            let what = "ignore_errors leaves out no objects for their dates: it does not go with dateformat and \
+                        timestampformat";
+            return Err(wrong(self.name, what).into());
+        }
         Ok(Kind::Json(Box::new(GivenJson {
             columns: self.columns(state)?,
             types: self.types(state)?,
             sample_rows: self.sample_rows()?,
-            ignore_errors: self.arguments.flag("ignore_errors")?.unwrap_or(false),
+            ignore_errors,
+            formats,
         })))
+    }
+
+    /// Returns how dates or timestamps are written, as `strftime` describes it.
+    fn format_of(&self, name: &str) -> Result<Option<String>, Error> {
+        let format = self.arguments.text(name)?;
+        let format = format.filter(|format| *format != "auto");
+        Ok(format.map(|format| by_letters(format).unwrap_or_else(|| format.to_string())))
     }
 
     fn given(&self, state: &SessionState) -> Result<Given> {
@@ -197,6 +238,16 @@ impl Call {
             Some(decimal @ (b'.' | b',')) => Some(decimal),
             Some(_) => return Ok(arguments.mismatch("decimal_separator", "'.' or ','")?),
         };
+        // What is between groups of digits is not before the fraction.
+        let decimal = match arguments.byte("thousands")?.flatten() {
+            None => decimal,
+            Some(b',') if decimal != Some(b',') => Some(b'.'),
+            Some(b'.') if decimal != Some(b'.') => Some(b','),
+            Some(_) => {
+                let takes = "',' or '.', and not what stands before fractions";
+                return Ok(arguments.mismatch("thousands", takes)?);
+            }
+        };
         let skip = match arguments.whole("skip")?.map(usize::try_from) {
             Some(Err(_)) => return Ok(arguments.mismatch("skip", "a number of lines")?),
             skip => skip.and_then(std::result::Result::ok),
@@ -209,11 +260,13 @@ impl Call {
             }
             encoding => encoding.flatten(),
         };
-        let format_of = |name| -> Result<Option<String>, Error> {
-            let format = arguments.text(name)?.filter(|format| *format != "auto");
-            Ok(format.map(|format| by_letters(format).unwrap_or_else(|| format.to_string())))
-        };
         let (columns, types) = (self.columns(state)?, self.types(state)?);
+        let all_text = arguments.flag("all_varchar")?.unwrap_or(false);
+        let null_words = match arguments.texts("nullstr")? {
+            // What is NULL in columns of text.
+            None if all_text && !self.target.is_empty() => Some(vec![String::new(), "\\N".into()]),
+            words => words,
+        };
         Ok(Given {
             delimiter,
             quote: arguments.byte("quote")?,
@@ -225,14 +278,18 @@ impl Call {
             header: arguments.flag("header")?,
             skip,
             encoding,
-            null_words: arguments.texts("nullstr")?,
+            null_words,
             decimal,
-            date_format: format_of("dateformat")?.map(DateFormat::Custom),
-            timestamp_format: format_of("timestampformat")?.map(TimestampFormat::Custom),
+            date_format: self.format_of("dateformat")?.map(DateFormat::Custom),
+            timestamp_format: self
+                .format_of("timestampformat")?
+                .map(TimestampFormat::Custom),
             columns,
             names: arguments.texts("names")?,
+            normalize_names: arguments.flag("normalize_names")?.unwrap_or(false),
             types,
-            all_text: arguments.flag("all_varchar")?.unwrap_or(false),
+            types_by_place: self.types_by_place(state)?,
+            all_text,
             null_padding: arguments.flag("null_padding")?.unwrap_or(false),
             ignore_errors: arguments.flag("ignore_errors")?.unwrap_or(false),
             sample_rows: self.sample_rows()?,
@@ -268,10 +325,23 @@ impl Call {
         match self.arguments.given("types") {
             None => Ok(Vec::new()),
             Some(Value::Struct(fields)) => typed(self.name, state, fields),
+            Some(Value::List(_)) if self.format == Format::Csv => Ok(Vec::new()),
             Some(_) => {
                 let takes = "columns with their types, as in {'a': 'BIGINT'}";
                 Ok(self.arguments.mismatch("types", takes)?)
             }
+        }
+    }
+
+    /// Returns the types of the first columns, as a list, or as the table has them.
+    fn types_by_place(&self, state: &SessionState) -> Result<Vec<Option<DataType>>> {
+        match self.arguments.given("types") {
+            Some(Value::List(_)) => {
+                let types = self.arguments.texts("types")?.unwrap_or_default();
+                let types = types.iter().map(|text| data_type(state, text).map(Some));
+                types.collect()
+            }
+            _ => Ok(self.target.clone()),
         }
     }
 }
