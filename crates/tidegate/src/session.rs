@@ -32,6 +32,7 @@ mod plan_cache;
 mod planned;
 mod prepared;
 mod readers;
+mod rights;
 mod rows_by_position;
 mod sampled;
 mod schemas;

@@ -6,7 +6,6 @@ use datafusion::sql::parser::Statement;
 use sqlparser::ast::{self, Ident, ObjectName};
 
 use super::Session;
-use super::statement::plan_parsed;
 use crate::statements::{BY_NAME, ParsedStatement};
 
 /// Names the columns of an INSERT as its query does; leaves any other statement as it is.
@@ -36,7 +35,7 @@ pub(super) async fn name_columns(
         statement: Statement::Statement(Box::new(query)),
         is_summary: false,
     };
-    let plan = Box::pin(plan_parsed(session, state, parsed)).await?;
+    let plan = Box::pin(session.plan_parsed(state, parsed)).await?;
     let names = plan.schema().fields().iter().map(|field| field.name());
     let columns = names.map(|name| ObjectName::from(vec![Ident::with_quote('"', name)]));
     insert.columns = columns.collect();

@@ -27,8 +27,8 @@ use sqlparser::ast::Ident;
 use tidegate_kernels::PipelineDevice;
 use tidegate_scheduler::{AdmissionRequest, CachedTable, Permit};
 
+use super::Session;
 use super::hinted::with_hint;
-use super::{Session, statement};
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
@@ -303,7 +303,7 @@ async fn scan(
     name: &str,
     select: &str,
 ) -> Result<Arc<dyn ExecutionPlan>, Error> {
-    let plan = match statement::plan_text(session, state, select).await {
+    let plan = match session.plan_text(state, select).await {
         Ok(plan) => state.optimize(&plan)?,
         // The query is not what was written: no place in it is shown.
         Err(error) => return Err(with_hint(error, "", session)),

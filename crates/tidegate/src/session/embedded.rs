@@ -96,7 +96,7 @@ impl Session {
         let (mut state, plan) = frame.into_parts();
         state.config_mut().set_extension(Arc::new(cancel.clone()));
         let work = apart(statement::timeout(self), async move {
-            statement::check_rights(&state, &plan)?;
+            super::rights::check_rights(&state, &plan)?;
             Ok(DataFrame::new(state, plan).execute_stream().await?)
         });
         tokio::select! {

@@ -3,7 +3,8 @@
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
 
-use super::{Session, settings, statement};
+use super::rights::check_rights;
+use super::{Session, settings};
 use crate::error::{Error, ErrorKind};
 use crate::statements::Hint;
 use crate::suggest::nearest;
@@ -43,7 +44,7 @@ pub(super) fn apply(
         settings::check_setting(session, &set)?;
         let SetVariable { variable, value } = set.clone();
         let plan = LogicalPlan::Statement(PlanStatement::SetVariable(set));
-        statement::check_rights(state, &plan)?;
+        check_rights(state, &plan)?;
         state.config_mut().options_mut().set(&variable, &value)?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use datafusion::sql::parser::Statement;
 use sqlparser::ast;
 
 use super::Session;
-use super::statement::{check_rights, plan_parsed};
+use super::rights::check_rights;
 use crate::sql_type::sql_type;
 use crate::statements::ParsedStatement;
 use crate::statements::pivot::{self, PivotValue, Question};
@@ -77,7 +77,7 @@ async fn plan_question(
         statement: Statement::Statement(Box::new(question)),
         is_summary: false,
     };
-    let plan = Box::pin(plan_parsed(session, state, parsed)).await?;
+    let plan = Box::pin(session.plan_parsed(state, parsed)).await?;
     check_rights(state, &plan)?;
     Ok(plan)
 }

@@ -195,7 +195,7 @@ impl Planned {
             Ok(plan) => plan,
             Err(error) => return Err(with_hint(error, sql, session)),
         };
-        statement::check_rights(&state, &plan)?;
+        super::rights::check_rights(&state, &plan)?;
         let planned = match plan {
             LogicalPlan::Statement(PlanStatement::Prepare(statement)) => {
                 Self::of_named(session, &source, &statement).await?

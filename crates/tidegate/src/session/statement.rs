@@ -22,6 +22,7 @@ use sqlparser::ast::{Expr, Function, Select, Visitor, WindowType};
 
 use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
+use super::rights::check_rights;
 use super::settings::{set_or_translate, set_variable, use_own_name};
 use super::{
     KernelReport, Session, altered, builder, by_name, cache, changed_rows, created, described,
@@ -35,15 +36,11 @@ use crate::query::{
     Asked, CachedStatement, CancelHandle, History, PlanSize, apart, begins, check_columns,
     check_windows, physical, watched,
 };
-use crate::rewrite::bounded_values;
-use crate::rewrite::distinct_pairs::refuse_distinct_pairs;
-use crate::rewrite::recursion::refuse_recursive_scalars;
 use crate::statements::letter_case::{CasedNames, tables, write_as_named};
 use crate::statements::{
     Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed, name_outputs,
     order_by_places, place_all, redacted, unplaced_all, visits,
 };
-use crate::stores::access::AllowedPaths;
 
 /// The share of a statement's memory that the literals of a batch's rows may take, 1 in so many.
 const LITERALS_SHARE: usize = 32;
@@ -300,8 +297,27 @@ pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelRe
     .await
 }
 
-/// Plans a query that the session itself asks for.
-pub(super) async fn plan_text(
+impl Session {
+    /// Plans a query that the session itself asks for.
+    pub(super) async fn plan_text(
+        &self,
+        state: &SessionState,
+        sql: &str,
+    ) -> Result<LogicalPlan, DataFusionError> {
+        plan_text(self, state, sql).await
+    }
+
+    /// Plans a statement that is parsed.
+    pub(super) async fn plan_parsed(
+        &self,
+        state: &SessionState,
+        parsed: ParsedStatement,
+    ) -> Result<LogicalPlan, DataFusionError> {
+        plan_parsed(self, state, parsed).await
+    }
+}
+
+async fn plan_text(
     session: &Session,
     state: &SessionState,
     sql: &str,
@@ -458,21 +474,6 @@ pub(super) async fn carry_out(
         Outcome::Query(frame, _) | Outcome::Done(frame) => Ok(frame),
         Outcome::Execute(prepared, source, values) => prepared.frame(source.context, &values).await,
     }
-}
-
-/// Refuses what the session's client may not do, or may not read.
-pub(super) fn check_rights(state: &SessionState, plan: &LogicalPlan) -> Result<(), Error> {
-    if let Some(client) = Client::of(state.config()) {
-        client.check(plan)?;
-    }
-    if let Some(allowed) = AllowedPaths::of(state.config()) {
-        allowed.check_plan(plan)?;
-    }
-    files::check_target(plan)?;
-    bounded_values::check_columns(plan)?;
-    refuse_distinct_pairs(plan)?;
-    refuse_recursive_scalars(plan)?;
-    Ok(())
 }
 
 async fn done(

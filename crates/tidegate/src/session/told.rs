@@ -15,7 +15,6 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor, Visitor};
 
 use super::Session;
-use super::statement::plan_text;
 use crate::statements::{TOLD, visits};
 
 /// What the statements within a statement tell, by their text. It is carried as an extension of the config that the
@@ -44,7 +43,7 @@ pub(super) async fn plan_calls(
     }
     let mut answers = Answers::default();
     for text in calls.0 {
-        let plan = Box::pin(plan_text(session, state, &text)).await?;
+        let plan = Box::pin(session.plan_text(state, &text)).await?;
         let table = ViewTable::new(plan, None);
         answers.0.insert(text, Arc::new(table));
     }

@@ -46,7 +46,7 @@ async fn value_of(
 ) -> Result<ScalarValue, Error> {
     let state = statement::state_of(session, context)?;
     let plan = statement::logical_plan(session, &state, query).await?;
-    statement::check_rights(&state, &plan)?;
+    super::rights::check_rights(&state, &plan)?;
     let columns = plan.schema().fields();
     let data_type = match &columns[..] {
         [column] if is_query(&plan) => column.data_type().clone(),
