@@ -141,7 +141,7 @@ impl Accumulator for Kept {
         for row in 0..lists.len() {
             let centroids = lists.value(row);
             let is_kept = match centroids.as_primitive_opt::<Float64Type>() {
-                Some(centroids) => match singles(centroids.values()) {
+                Some(centroids) => match of_weight_one(centroids.values()) {
                     Some(values) => self.keep(values.into_iter())?,
                     None => false,
                 },
@@ -201,7 +201,7 @@ impl Accumulator for Kept {
 }
 
 /// Returns the values of centroids that are one value each, which come as pairs of mean and weight.
-fn singles(centroids: &[f64]) -> Option<Vec<f64>> {
+fn of_weight_one(centroids: &[f64]) -> Option<Vec<f64>> {
     let (pairs, _) = centroids.as_chunks::<2>();
     let are_single = pairs.iter().all(|[_, weight]| *weight == 1.0);
     (are_single && pairs.len() <= KEPT_MAX).then(|| pairs.iter().map(|[mean, _]| *mean).collect())
@@ -209,13 +209,13 @@ fn singles(centroids: &[f64]) -> Option<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_MAX, singles};
+    use super::{KEPT_MAX, of_weight_one};
 
     #[test]
     fn centroids_of_one_value_are_values() {
-        assert_eq!(singles(&[]), Some(Vec::new()));
-        assert_eq!(singles(&[3.0, 1.0, -2.5, 1.0]), Some(vec![3.0, -2.5]));
-        assert_eq!(singles(&[3.0, 1.0, -2.5, 2.0]), None);
-        assert_eq!(singles(&vec![1.0; 2 * (KEPT_MAX + 1)]), None);
+        assert_eq!(of_weight_one(&[]), Some(Vec::new()));
+        assert_eq!(of_weight_one(&[3.0, 1.0, -2.5, 1.0]), Some(vec![3.0, -2.5]));
+        assert_eq!(of_weight_one(&[3.0, 1.0, -2.5, 2.0]), None);
+        assert_eq!(of_weight_one(&vec![1.0; 2 * (KEPT_MAX + 1)]), None);
     }
 }

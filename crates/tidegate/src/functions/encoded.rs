@@ -12,8 +12,17 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::scalar_doc_sections::{
     DOC_SECTION_HASHING, DOC_SECTION_OTHER, DOC_SECTION_STRING,
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use sha1::{Digest, Sha1};
 
 use super::plain::{self, Parts};
+
+/// What is written as `%XX`: all but letters, digits and what RFC 3986 leaves as it is beside them.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// Units of bytes, each 1,024 of the one before.
 const BINARY: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -36,7 +45,7 @@ pub(super) fn functions() -> [ScalarUDF; 5] {
         computes: |given| match given {
             [values] => {
                 let values = values.as_binary::<i32>().iter();
-                let digests = values.map(|value| value.map(|bytes| hex(&sha1(bytes))));
+                let digests = values.map(|value| value.map(|bytes| hex(&Sha1::digest(bytes))));
                 Ok(Arc::new(StringViewArray::from_iter(digests)))
             }
             _ => internal_err!("sha1 of {} arguments", given.len()),
@@ -57,8 +66,8 @@ pub(super) fn functions() -> [ScalarUDF; 5] {
         description: "Reads the %XX of a URL.",
         syntax: "url_decode(s)",
         takes: |given| one_string("url_decode", given),
-        returns: |_| DataType::Utf8View,
         computes: |given| texts(given, url_decoded),
+        ..encode
     };
     let binary = Parts {
         names: &["format_bytes", "formatreadablesize"],
@@ -75,8 +84,8 @@ pub(super) fn functions() -> [ScalarUDF; 5] {
         description: "Writes a number of bytes in kB, MB, GB, TB or PB.",
         syntax: "formatreadabledecimalsize(n)",
         takes: |given| one_integer("formatreadabledecimalsize", given),
-        returns: |_| DataType::Utf8View,
         computes: |given| sizes(given, 1_000, DECIMAL),
+        ..binary
     };
     [sha1, encode, decode, binary, decimal].map(plain::function)
 }
@@ -137,41 +146,14 @@ fn size(bytes: i64, step: u64, units: [&str; 5]) -> String {
 }
 
 fn url_encoded(text: &str) -> String {
-    let mut written = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'-' | b'_' | b'.' | b'~' => written.push(char::from(byte)),
-            byte if byte.is_ascii_alphanumeric() => written.push(char::from(byte)),
-            byte => {
-                let _ = write!(written, "%{byte:02X}");
-            }
-        }
-    }
-    written
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Reads `%XX` and `+`; a `%` without two digits behind it is itself.
 fn url_decoded(text: &str) -> Result<String> {
-    let bytes = text.as_bytes();
-    let mut read = Vec::with_capacity(bytes.len());
-    let mut place = 0;
-    while let Some(byte) = bytes.get(place) {
-        let escaped = match byte {
-            b'%' => text
-                .get(place + 1..place + 3)
-                .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
-                .and_then(|digits| u8::from_str_radix(digits, 16).ok()),
-            _ => None,
-        };
-        read.push(match (escaped, byte) {
-            (Some(escaped), _) => escaped,
-            (None, b'+') => b' ',
-            (None, byte) => *byte,
-        });
-        place += if escaped.is_some() { 3 } else { 1 };
-    }
-    match String::from_utf8(read) {
-        Ok(read) => Ok(read),
+    let spaced = text.replace('+', " ");
+    match percent_decode_str(&spaced).decode_utf8() {
+        Ok(read) => Ok(read.into_owned()),
         Err(_) => exec_err!("url_decode: '{text}' stands for no text in UTF-8"),
     }
 }
@@ -184,68 +166,9 @@ fn hex(bytes: &[u8]) -> String {
     written
 }
 
-/// Computes SHA-1 (FIPS 180-4). It is no use against an attacker.
-fn sha1(message: &[u8]) -> [u8; 20] {
-    let mut state: [u32; 5] = [
-        0x6745_2301,
-        0xEFCD_AB89,
-        0x98BA_DCFE,
-        0x1032_5476,
-        0xC3D2_E1F0,
-    ];
-    let mut padded = message.to_vec();
-    padded.push(0x80);
-    padded.resize(padded.len().next_multiple_of(64), 0);
-    if padded.len() - message.len() < 9 {
-        padded.resize(padded.len() + 64, 0);
-    }
-    let end = padded.len() - 8;
-    padded[end..].copy_from_slice(&(8 * message.len() as u64).to_be_bytes());
-    for block in padded.chunks_exact(64) {
-        mix(&mut state, block);
-    }
-    let mut digest = [0; 20];
-    for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
-        bytes.copy_from_slice(&word.to_be_bytes());
-    }
-    digest
-}
-
-fn mix(state: &mut [u32; 5], block: &[u8]) {
-    let mut words = [0_u32; 80];
-    for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
-        *word = bytes
-            .iter()
-            .fold(0, |word, byte| (word << 8) | u32::from(*byte));
-    }
-    for place in 16..80 {
-        let word = words[place - 3] ^ words[place - 8] ^ words[place - 14] ^ words[place - 16];
-        words[place] = word.rotate_left(1);
-    }
-    let [mut a, mut b, mut c, mut d, mut e] = *state;
-    for (round, word) in words.into_iter().enumerate() {
-        let (mixed, constant) = match round {
-            0..20 => ((b & c) | (!b & d), 0x5A82_7999),
-            20..40 => (b ^ c ^ d, 0x6ED9_EBA1),
-            40..60 => ((b & c) | (b & d) | (c & d), 0x8F1B_BCDC),
-            _ => (b ^ c ^ d, 0xCA62_C1D6),
-        };
-        let next = a
-            .rotate_left(5)
-            .wrapping_add(mixed)
-            .wrapping_add(e)
-            .wrapping_add(constant)
-            .wrapping_add(word);
-        (e, d, c, b, a) = (d, c, b.rotate_left(30), a, next);
-    }
-    for (word, add) in state.iter_mut().zip([a, b, c, d, e]) {
-        *word = word.wrapping_add(add);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{BINARY, DECIMAL, hex, sha1, size, url_decoded, url_encoded};
+    use super::{BINARY, DECIMAL, Digest, Sha1, hex, size, url_decoded, url_encoded};
 
     #[test]
     fn digests_are_those_of_the_standard() {
@@ -255,7 +178,7 @@ mod tests {
             ("abc", "a9993e364706816aba3e25717850c26c9cd0d89d"),
             (long, "84983e441c3bd26ebaae4aa1f95129e5e54670f1"),
         ] {
-            assert_eq!(hex(&sha1(message.as_bytes())), expect);
+            assert_eq!(hex(&Sha1::digest(message)), expect);
         }
     }
 
