@@ -12,6 +12,7 @@
 //! [`calls`] has calls and casts of other meaning. [`column_types`] names types of columns. [`recursion`] refuses recursive
 //! queries that read themselves in a value.
 //! [`number_types`] brings numbers together without a loss, [`lossy_casts`] keeps casts that the optimizer would take away.
+//! [`far_dates`] compares dates beyond the years of nanoseconds with timestamps.
 //! [`null_partitions`] keeps claims of NULL folders from it.
 //! [`date_frames`] has RANGE over dates know of hours. [`empty_subqueries`] has those without a row be NULL.
 //! [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
@@ -31,6 +32,7 @@ mod distinct_arguments;
 pub(crate) mod distinct_pairs;
 mod empty_subqueries;
 pub(crate) mod exact_sums;
+mod far_dates;
 mod filtered_aggregates;
 mod grouping_sets;
 pub(crate) mod intervals;
@@ -68,6 +70,7 @@ use dependent_subqueries::join_dependent_subqueries;
 use dictionary_keys::DecodeKeys;
 use distinct_arguments::SplitDistinctArguments;
 use empty_subqueries::null_of_no_row;
+use far_dates::compare_far_dates;
 use filtered_aggregates::guard_filtered_aggregates;
 use grouping_sets::hide_grouping_set_claims;
 use intervals::distrust_intervals;
@@ -96,6 +99,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let guard = PlanRule("guard_filtered_aggregates", guard_filtered_aggregates);
     let join = PlanRule("join_dependent_subqueries", join_dependent_subqueries);
     let spans = PlanRule("write_copied_spans", write_copied_spans);
+    let far_dates = PlanRule("compare_far_dates", compare_far_dates);
     let mut builder = builder
         // Before the others: what they put above a scan hides its rows.
         .with_analyzer_rule(Arc::new(PlanRule("change_named_rows", change_named_rows)))
@@ -107,6 +111,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(PlanRule("bound_values", bound_values)))
         .with_analyzer_rule(Arc::new(PlanRule("separate_lists", separate_lists)))
         .with_analyzer_rule(Arc::new(PlanRule("keep_lossy_casts", keep_lossy_casts)))
+        .with_analyzer_rule(Arc::new(far_dates))
         .with_analyzer_rule(Arc::new(guard))
         .with_analyzer_rule(Arc::new(PlanRule("count_subqueries", count_subqueries)))
         .with_analyzer_rule(Arc::new(join))

@@ -1,0 +1,254 @@
+//! Comparisons of dates with timestamps of nanoseconds, which hold the years 1677 to 2262 alone: `t < valid_to` where
+//! `valid_to` may be 9999-12-31.
+//!
+//! DataFusion casts the date, which is an error beyond these years. Here:
+//!
+//! - Beside a constant, a date is compared with the constant's day: `d <= E` is `d <= CAST(E AS DATE)`, and `d < E` is
+//!   `d <= CAST(E - 1 ns AS DATE)`. Files are pruned by that, too.
+//! - Elsewhere a date beyond is the first or the last nanosecond that there is, so that no other is before or behind it.
+//!
+//! A constant date within these years stays as it is, and so do values that differ each time, and subqueries.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, Case};
+use datafusion::logical_expr::logical_plan::Join;
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, cast, try_cast,
+};
+
+use super::number_types::is_comparison;
+use super::walk::{any_expression, change_parts};
+
+/// The days before and behind 1970-01-01 of which nanoseconds hold the midnight.
+const DAYS: i32 = 106_751;
+
+/// Compares such dates; comes after types are coerced.
+pub(super) fn compare_far_dates(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    if !any_expression(&plan, |expr| of_nanoseconds(expr).is_some())? {
+        return Ok(plan);
+    }
+    let keys = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Join(join) => Ok(in_keys(join)),
+        node => Ok(Transformed::no(node)),
+    });
+    change_parts(keys.data()?, in_part)
+}
+
+fn in_keys(mut join: Join) -> Transformed<LogicalPlan> {
+    let mut has_changed = false;
+    for (left, right) in &mut join.on {
+        has_changed |= bound(left, join.left.schema());
+        has_changed |= bound(right, join.right.schema());
+    }
+    Transformed::new_transformed(LogicalPlan::Join(join), has_changed)
+}
+
+fn in_part(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let compared = match &part {
+        Expr::BinaryExpr(of) if is_comparison(of.op) => {
+            compared(&of.left, of.op, &of.right, schema)
+        }
+        Expr::Between(between) => in_range(between, schema),
+        _ => None,
+    };
+    if let Some(compared) = compared {
+        return Ok(Transformed::yes(compared));
+    }
+    let values: Vec<&mut Expr> = match &mut part {
+        Expr::InList(list) => std::iter::once(&mut *list.expr)
+            .chain(&mut list.list)
+            .collect(),
+        Expr::Case(case) => match case.expr.as_deref_mut() {
+            Some(value) => {
+                let whens = case.when_then_expr.iter_mut().map(|(when, _)| &mut **when);
+                std::iter::once(value).chain(whens).collect()
+            }
+            None => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    let mut has_changed = false;
+    for value in values {
+        has_changed |= bound(value, schema);
+    }
+    Ok(Transformed::new_transformed(part, has_changed))
+}
+
+/// Returns both comparisons of a BETWEEN with such a date.
+fn in_range(between: &Between, schema: &DFSchema) -> Option<Expr> {
+    let Between {
+        expr,
+        negated,
+        low,
+        high,
+    } = between;
+    let mut parts = [expr, low, high].into_iter();
+    if !may_repeat(expr) || !parts.any(|part| far_date(part, schema).is_some()) {
+        return None;
+    }
+    let (from, to, both) = match negated {
+        true => (Operator::Lt, Operator::Gt, Operator::Or),
+        false => (Operator::GtEq, Operator::LtEq, Operator::And),
+    };
+    let comparison = |op: Operator, other: &Expr| {
+        compared(expr, op, other, schema)
+            .unwrap_or_else(|| binary(expr.as_ref().clone(), op, other.clone()))
+    };
+    Some(binary(comparison(from, low), both, comparison(to, high)))
+}
+
+/// Returns a comparison with such a date; `None` of any other.
+fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    if let Some(by_day) = by_day(left, op, right, schema) {
+        return Some(by_day);
+    }
+    if let Some(by_day) = op
+        .swap()
+        .and_then(|swapped| by_day(right, swapped, left, schema))
+    {
+        return Some(by_day);
+    }
+    // DataFusion joins a subquery by `CAST(column AS …) = outer value`, and by no other expression of the column.
+    let is_key = |one: &Expr, other: &Expr| {
+        op == Operator::Eq && other.contains_outer() && !one.contains_outer()
+    };
+    let mut sides = (left.clone(), right.clone());
+    let of_left = !is_key(left, right) && bound(&mut sides.0, schema);
+    let of_right = !is_key(right, left) && bound(&mut sides.1, schema);
+    (of_left || of_right).then(|| binary(sides.0, op, sides.1))
+}
+
+/// Compares a date that is cast with the day of a constant.
+fn by_day(date: &Expr, op: Operator, constant: &Expr, schema: &DFSchema) -> Option<Expr> {
+    use Operator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+    let instant = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    let (date, None) = far_date(date, schema)? else {
+        return None;
+    };
+    if is_constant(date)
+        || !is_constant(constant)
+        || !may_repeat(constant)
+        || constant.get_type(schema).ok()? != instant
+    {
+        return None;
+    }
+    let with_day = |op, instant| binary(date.clone(), op, cast(instant, DataType::Date32));
+    let with_own = |op| with_day(op, constant.clone());
+    let with_before = |op| {
+        let nanosecond = IntervalMonthDayNano::new(0, 0, 1);
+        let nanosecond = ScalarValue::IntervalMonthDayNano(Some(nanosecond));
+        let nanosecond = Expr::Literal(nanosecond, None);
+        with_day(op, binary(constant.clone(), Operator::Minus, nanosecond))
+    };
+    Some(match op {
+        LtEq => with_own(LtEq),
+        Gt => with_own(Gt),
+        Lt => with_before(LtEq),
+        GtEq => with_before(Gt),
+        Eq => binary(with_before(Gt), And, with_own(LtEq)),
+        NotEq => binary(with_before(LtEq), Or, with_own(Gt)),
+        _ => return None,
+    })
+}
+
+/// Has such a date be within the years of nanoseconds; returns whether it is one.
+fn bound(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let Some((date, zone)) = far_date(expr, schema) else {
+        return false;
+    };
+    let beyond = |op, day| {
+        let day = Expr::Literal(ScalarValue::Date32(Some(day)), None);
+        Box::new(binary(date.clone(), op, day))
+    };
+    let end = |instant| {
+        let instant = ScalarValue::TimestampNanosecond(Some(instant), zone.cloned());
+        Box::new(Expr::Literal(instant, None))
+    };
+    let instant = DataType::Timestamp(TimeUnit::Nanosecond, zone.cloned());
+    let within = match is_constant(date) {
+        // The optimizer computes it, also where it is not asked for.
+        true => try_cast(date.clone(), instant),
+        false => cast(date.clone(), instant),
+    };
+    let ends = vec![
+        (beyond(Operator::Gt, DAYS), end(i64::MAX)),
+        (beyond(Operator::Lt, -DAYS), end(i64::MIN)),
+    ];
+    *expr = Expr::Case(Case::new(None, ends, Some(Box::new(within))));
+    true
+}
+
+/// Returns the date that an expression makes a timestamp of, and the timestamp's zone, if the date may be far.
+fn far_date<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<(&'a Expr, Option<&'a Arc<str>>)> {
+    let (date, zone) = of_nanoseconds(expr)?;
+    // Columns of an outer query are of no schema that is known here, but know their type.
+    let is_date = date.get_type(schema).ok()? == DataType::Date32;
+    (is_date && may_repeat(date) && !is_near(date)).then_some((date, zone))
+}
+
+/// Returns what is cast to a timestamp of nanoseconds, and the zone.
+fn of_nanoseconds(expr: &Expr) -> Option<(&Expr, Option<&Arc<str>>)> {
+    let Expr::Cast(Cast { expr, field }) = expr else {
+        return None;
+    };
+    match field.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => Some((expr.as_ref(), zone.as_ref())),
+        _ => None,
+    }
+}
+
+/// Tells whether a date is a literal of which nanoseconds hold the midnight, or NULL.
+fn is_near(date: &Expr) -> bool {
+    let instant = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    literal(date).is_some_and(|date| date.cast_to(&instant).is_ok())
+}
+
+fn literal(expr: &Expr) -> Option<ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) => Some(value.clone()),
+        Expr::Cast(Cast { expr, field }) => literal(expr)?.cast_to(field.data_type()).ok(),
+        _ => None,
+    }
+}
+
+/// Tells whether an expression has one value for all rows, which the optimizer knows.
+fn is_constant(expr: &Expr) -> bool {
+    let varies = |part: &Expr| {
+        !matches!(
+            part,
+            Expr::Literal(..)
+                | Expr::Alias(_)
+                | Expr::BinaryExpr(_)
+                | Expr::Cast(_)
+                | Expr::TryCast(_)
+                | Expr::Negative(_)
+                | Expr::Placeholder(_)
+                | Expr::ScalarFunction(_)
+        )
+    };
+    !expr.exists(|part| Ok(varies(part))).unwrap_or(true)
+}
+
+/// Tells whether an expression has the same value wherever it is repeated, at no cost.
+fn may_repeat(expr: &Expr) -> bool {
+    let is_subquery = |part: &Expr| {
+        matches!(
+            part,
+            Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+        )
+    };
+    let has_subquery = expr.exists(|part| Ok(is_subquery(part))).unwrap_or(true);
+    !has_subquery && !expr.is_volatile()
+}
+
+fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
