@@ -15,6 +15,7 @@
 //! [`far_dates`] compares dates beyond the years of nanoseconds with timestamps.
 //! [`null_partitions`] keeps claims of NULL folders from it.
 //! [`date_frames`] has RANGE over dates know of hours. [`empty_subqueries`] has those without a row be NULL.
+//! [`self_equalities`] turns `abs(c) = c`, which the physical planner takes for another order.
 //! [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
 //! [`distinct_pairs`] refuses DISTINCT that would not be obeyed.
 //! [`lateral_lists`] unnests lists of a table in its own FROM.
@@ -46,6 +47,7 @@ mod predicate_subqueries;
 mod raising;
 pub(crate) mod recursion;
 mod repeated_names;
+mod self_equalities;
 mod set_copies;
 mod value_lists;
 pub(crate) mod walk;
@@ -82,6 +84,7 @@ use null_safe_joins::{Kept, has_null_safe_join, is_null_safe_join};
 use number_types::type_numbers;
 use predicate_subqueries::count_subqueries;
 use repeated_names::PushByUniqueNames;
+use self_equalities::TurnSelfEqualities;
 use set_copies::number_copies;
 use value_lists::separate_lists;
 use windows::{ComputeKeys, drop_repeated_keys};
@@ -119,7 +122,8 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(PlanRule("drop_repeated_keys", drop_repeated_keys)))
         .with_optimizer_rule(Arc::new(SplitDistinctArguments))
         .with_optimizer_rule(Arc::new(ComputeKeys))
-        .with_optimizer_rule(Arc::new(DecodeKeys));
+        .with_optimizer_rule(Arc::new(DecodeKeys))
+        .with_optimizer_rule(Arc::new(TurnSelfEqualities));
     let before_types = PlanRule("range_over_dates", range_over_dates);
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.insert(0, Arc::new(before_types));
