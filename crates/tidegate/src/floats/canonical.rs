@@ -113,6 +113,12 @@ impl ScalarUDFImpl for Canonical {
         "canonical"
     }
 
+    /// Names casts too, which other names leave out: keys of one column and of its cast are two columns.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let args: Vec<String> = args.iter().map(Expr::to_string).collect();
+        Ok(format!("canonical({})", args.join(", ")))
+    }
+
     fn signature(&self) -> &Signature {
         &self.signature
     }
