@@ -7,6 +7,7 @@
 
 mod fields;
 mod formats;
+mod fractions;
 mod lines;
 mod texts;
 mod values;
@@ -26,6 +27,7 @@ use crate::sniff::{UTC, WIDE};
 
 pub use fields::ObjectFields;
 pub use formats::JsonFormats;
+pub use fractions::Fractions;
 pub use lines::LineDecoder;
 pub use texts::Texts;
 pub use values::Wrapper;

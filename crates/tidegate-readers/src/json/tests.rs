@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Date32Type};
 
-use super::{Flattener, GivenJson, JsonFormats, Layout, Texts, Wrapper, sniff_json};
+use super::{Flattener, Fractions, GivenJson, JsonFormats, Layout, Texts, Wrapper, sniff_json};
 use crate::sample::Sample;
 use crate::temporal::{DateFormat, TimestampFormat};
 
@@ -283,5 +283,29 @@ fn other_values_become_objects() {
             wrapper.push(chunk, &mut made);
         }
         assert_eq!(String::from_utf8(made).unwrap(), expect, "{buffer}");
+    }
+}
+
+#[test]
+fn fractions_of_whole_fields_become_strings() {
+    for (text, expect) in [
+        ("{\"a\": 1.5}", "{\"a\": \"1.5\"}"),
+        ("{\"a\":-15e-1 ,\"b\":2.5}", "{\"a\":\"-15e-1\" ,\"b\":2.5}"),
+        ("{\"a\" : 2.0}{\"a\":1e3}", "{\"a\" : 2.0}{\"a\":1e3}"),
+        ("{\"a\":-1,\"b\":\"1.5\"}", "{\"a\":-1,\"b\":\"1.5\"}"),
+        (
+            "{\"b\":\"\\\"a\\\": 1.5\",\"aa\":0.5}",
+            "{\"b\":\"\\\"a\\\": 1.5\",\"aa\":0.5}",
+        ),
+    ] {
+        for size in 1..text.len() {
+            let mut fractions = Fractions::new(["a".to_string()]);
+            let mut made = Vec::new();
+            for part in text.as_bytes().chunks(size) {
+                fractions.push(part, &mut made);
+            }
+            fractions.finish(&mut made);
+            assert_eq!(String::from_utf8(made).unwrap(), expect, "{size}");
+        }
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Buf;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_readers::json::{
-    Flattener, JsonFormats, Layout, LineDecoder, OBJECT_BYTES_MAX, SniffedJson, Texts, Wrapper,
+    Flattener, Fractions, JsonFormats, Layout, LineDecoder, OBJECT_BYTES_MAX, SniffedJson, Texts,
+    Wrapper,
 };
 use tidegate_readers::{BATCH_BYTES, Encoding};
 
@@ -18,12 +19,14 @@ use super::bytes::Buffers;
 use super::opener::{Batches, Reading, refused, transcoded};
 use crate::error::{Error, ErrorKind};
 
-/// Makes an array objects one after the other, and strings of what is nested in these columns.
+/// Makes an array objects one after the other, strings of what is nested in these columns, and of fractions in the
+/// table's whole numbers.
 pub(super) fn flat(
     bytes: Buffers,
     sniffed: &SniffedJson,
     is_at_start: bool,
     texts: Vec<String>,
+    table: &Schema,
 ) -> Buffers {
     let bytes = transcoded(bytes, Encoding::Utf8, is_at_start);
     let bytes = match sniffed.layout {
@@ -49,15 +52,40 @@ pub(super) fn flat(
                 .boxed()
         }
     };
-    if texts.is_empty() {
+    let bytes = match texts.is_empty() {
+        true => bytes,
+        false => {
+            let mut texts = Texts::new(texts);
+            bytes
+                .map_ok(move |buffer| {
+                    let mut made = Vec::new();
+                    texts.push(&buffer, &mut made);
+                    made.into()
+                })
+                .boxed()
+        }
+    };
+    without_fractions(bytes, table)
+}
+
+/// Has the decoder refuse fractions in whole numbers, which it would cut off.
+fn without_fractions(bytes: Buffers, table: &Schema) -> Buffers {
+    let fields = table.fields().iter();
+    let whole = fields.filter(|field| field.data_type().is_integer());
+    let whole: Vec<String> = whole.map(|field| field.name().clone()).collect();
+    if whole.is_empty() {
         return bytes;
     }
-    let mut texts = Texts::new(texts);
-    bytes
-        .map_ok(move |buffer| {
+    let mut fractions = Fractions::new(whole);
+    let ended = bytes.map(Some).chain(stream::iter([None]));
+    ended
+        .map(move |buffer| {
             let mut made = Vec::new();
-            texts.push(&buffer, &mut made);
-            made.into()
+            match buffer {
+                Some(buffer) => fractions.push(&buffer?, &mut made),
+                None => fractions.finish(&mut made),
+            }
+            Ok(made.into())
         })
         .boxed()
 }

@@ -86,7 +86,7 @@ impl FileOpener for TextOpener {
                 Found::Json(sniffed) => {
                     let texts = files.given_json().map(|given| sniffed.texts(given, &table));
                     let texts = texts.unwrap_or_default();
-                    let bytes = flat(bytes, sniffed, place.is_none(), texts);
+                    let bytes = flat(bytes, sniffed, place.is_none(), texts, &table);
                     let before = place.map_or(0, |place| place.objects);
                     if sniffed.by_line {
                         let schema = Arc::new(table.project(&columns)?);
