@@ -1,13 +1,14 @@
-//! Comparisons of dates with timestamps of nanoseconds, which hold the years 1677 to 2262 alone: `t < valid_to` where
-//! `valid_to` may be 9999-12-31.
+//! Comparisons of dates, and of timestamps of another unit, with timestamps of nanoseconds, which hold the years 1677 to 2262
+//! alone: `t < valid_to` where `valid_to` may be 9999-12-31.
 //!
-//! DataFusion casts the date, which is an error beyond these years. Here:
+//! DataFusion casts them to nanoseconds, which is an error beyond these years. Here:
 //!
 //! - Beside a constant, a date is compared with the constant's day: `d <= E` is `d <= CAST(E AS DATE)`, and `d < E` is
 //!   `d <= CAST(E - 1 ns AS DATE)`. Files are pruned by that, too.
 //! - Elsewhere a date beyond is the first or the last nanosecond that there is, so that no other is before or behind it.
+//!   So is a timestamp beyond that is compared with a column, but for `=`: joins find rows by it as it is.
 //!
-//! A constant date within these years stays as it is, and so do values that differ each time, and subqueries.
+//! A constant within these years stays as it is, and so do values that differ each time, and subqueries.
 
 use std::sync::Arc;
 
@@ -27,7 +28,10 @@ use super::walk::{any_expression, change_parts};
 /// The days before and behind 1970-01-01 of which nanoseconds hold the midnight.
 const DAYS: i32 = 106_751;
 
-/// Compares such dates; comes after types are coerced.
+/// Nanoseconds hold so many seconds.
+const SECONDS: i64 = i64::MAX / 1_000_000_000;
+
+/// Compares such values; comes after types are coerced.
 pub(super) fn compare_far_dates(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
     if !any_expression(&plan, |expr| of_nanoseconds(expr).is_some())? {
         return Ok(plan);
@@ -42,8 +46,8 @@ pub(super) fn compare_far_dates(plan: LogicalPlan, _: &ConfigOptions) -> Result<
 fn in_keys(mut join: Join) -> Transformed<LogicalPlan> {
     let mut has_changed = false;
     for (left, right) in &mut join.on {
-        has_changed |= bound(left, join.left.schema());
-        has_changed |= bound(right, join.right.schema());
+        has_changed |= bound(left, join.left.schema(), is_date);
+        has_changed |= bound(right, join.right.schema(), is_date);
     }
     Transformed::new_transformed(LogicalPlan::Join(join), has_changed)
 }
@@ -74,12 +78,12 @@ fn in_part(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     };
     let mut has_changed = false;
     for value in values {
-        has_changed |= bound(value, schema);
+        has_changed |= bound(value, schema, is_date);
     }
     Ok(Transformed::new_transformed(part, has_changed))
 }
 
-/// Returns both comparisons of a BETWEEN with such a date.
+/// Returns both comparisons of a BETWEEN with such a value.
 fn in_range(between: &Between, schema: &DFSchema) -> Option<Expr> {
     let Between {
         expr,
@@ -87,22 +91,22 @@ fn in_range(between: &Between, schema: &DFSchema) -> Option<Expr> {
         low,
         high,
     } = between;
-    let mut parts = [expr, low, high].into_iter();
-    if !may_repeat(expr) || !parts.any(|part| far_date(part, schema).is_some()) {
-        return None;
-    }
     let (from, to, both) = match negated {
         true => (Operator::Lt, Operator::Gt, Operator::Or),
         false => (Operator::GtEq, Operator::LtEq, Operator::And),
     };
-    let comparison = |op: Operator, other: &Expr| {
-        compared(expr, op, other, schema)
-            .unwrap_or_else(|| binary(expr.as_ref().clone(), op, other.clone()))
-    };
-    Some(binary(comparison(from, low), both, comparison(to, high)))
+    let of_low = compared(expr, from, low, schema);
+    let of_high = compared(expr, to, high, schema);
+    if !may_repeat(expr) || (of_low.is_none() && of_high.is_none()) {
+        return None;
+    }
+    let plain = |op, other: &Expr| binary(expr.as_ref().clone(), op, other.clone());
+    let of_low = of_low.unwrap_or_else(|| plain(from, low));
+    let of_high = of_high.unwrap_or_else(|| plain(to, high));
+    Some(binary(of_low, both, of_high))
 }
 
-/// Returns a comparison with such a date; `None` of any other.
+/// Returns a comparison with such a value; `None` of any other.
 fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     if let Some(by_day) = by_day(left, op, right, schema) {
         return Some(by_day);
@@ -113,24 +117,29 @@ fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
     {
         return Some(by_day);
     }
-    // DataFusion joins a subquery by `CAST(column AS …) = outer value`, and by no other expression of the column.
-    let is_key = |one: &Expr, other: &Expr| {
-        op == Operator::Eq && other.contains_outer() && !one.contains_outer()
+    let is_equal = op == Operator::Eq;
+    let bound_beside = |one: &mut Expr, other: &Expr| {
+        // DataFusion joins a subquery by `CAST(column AS …) = outer value`, and by no other expression of the column.
+        let is_key = is_equal && other.contains_outer() && !one.contains_outer();
+        // Beside a constant, DataFusion casts that to the unit of the timestamp.
+        let may_be_time = !is_equal && !is_constant(other);
+        !is_key && bound(one, schema, |kind| is_date(kind) || may_be_time)
     };
-    let mut sides = (left.clone(), right.clone());
-    let of_left = !is_key(left, right) && bound(&mut sides.0, schema);
-    let of_right = !is_key(right, left) && bound(&mut sides.1, schema);
-    (of_left || of_right).then(|| binary(sides.0, op, sides.1))
+    let (mut of_left, mut of_right) = (left.clone(), right.clone());
+    let is_left = bound_beside(&mut of_left, right);
+    let is_right = bound_beside(&mut of_right, left);
+    (is_left || is_right).then(|| binary(of_left, op, of_right))
 }
 
 /// Compares a date that is cast with the day of a constant.
 fn by_day(date: &Expr, op: Operator, constant: &Expr, schema: &DFSchema) -> Option<Expr> {
     use Operator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
     let instant = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    let (date, None) = far_date(date, schema)? else {
+    let (date, kind, None) = far_value(date, schema)? else {
         return None;
     };
-    if is_constant(date)
+    if !is_date(&kind)
+        || is_constant(date)
         || !is_constant(constant)
         || !may_repeat(constant)
         || constant.get_type(schema).ok()? != instant
@@ -156,39 +165,68 @@ fn by_day(date: &Expr, op: Operator, constant: &Expr, schema: &DFSchema) -> Opti
     })
 }
 
-/// Has such a date be within the years of nanoseconds; returns whether it is one.
-fn bound(expr: &mut Expr, schema: &DFSchema) -> bool {
-    let Some((date, zone)) = far_date(expr, schema) else {
+/// Has such a value of a type that is asked for be within the years of nanoseconds; returns whether it is one.
+fn bound(expr: &mut Expr, schema: &DFSchema, is_such: impl Fn(&DataType) -> bool) -> bool {
+    let Some((value, kind, zone)) = far_value(expr, schema).filter(|(_, kind, _)| is_such(kind))
+    else {
         return false;
     };
-    let beyond = |op, day| {
-        let day = Expr::Literal(ScalarValue::Date32(Some(day)), None);
-        Box::new(binary(date.clone(), op, day))
+    let (Some(least), Some(greatest)) = (end_of(&kind, -1), end_of(&kind, 1)) else {
+        return false;
     };
+    let beyond = |op, end| Box::new(binary(value.clone(), op, Expr::Literal(end, None)));
     let end = |instant| {
         let instant = ScalarValue::TimestampNanosecond(Some(instant), zone.cloned());
         Box::new(Expr::Literal(instant, None))
     };
     let instant = DataType::Timestamp(TimeUnit::Nanosecond, zone.cloned());
-    let within = match is_constant(date) {
+    let within = match is_constant(value) {
         // The optimizer computes it, also where it is not asked for.
-        true => try_cast(date.clone(), instant),
-        false => cast(date.clone(), instant),
+        true => try_cast(value.clone(), instant),
+        false => cast(value.clone(), instant),
     };
     let ends = vec![
-        (beyond(Operator::Gt, DAYS), end(i64::MAX)),
-        (beyond(Operator::Lt, -DAYS), end(i64::MIN)),
+        (beyond(Operator::Gt, greatest), end(i64::MAX)),
+        (beyond(Operator::Lt, least), end(i64::MIN)),
     ];
     *expr = Expr::Case(Case::new(None, ends, Some(Box::new(within))));
     true
 }
 
-/// Returns the date that an expression makes a timestamp of, and the timestamp's zone, if the date may be far.
-fn far_date<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<(&'a Expr, Option<&'a Arc<str>>)> {
-    let (date, zone) = of_nanoseconds(expr)?;
+fn is_date(kind: &DataType) -> bool {
+    *kind == DataType::Date32
+}
+
+/// Returns the last value of a type of which nanoseconds hold the instant, or the first, for a sign of -1; `None` of types
+/// whose values they all hold.
+fn end_of(kind: &DataType, sign: i32) -> Option<ScalarValue> {
+    let signed = i64::from(sign);
+    Some(match kind {
+        DataType::Date32 => ScalarValue::Date32(Some(sign * DAYS)),
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            ScalarValue::TimestampSecond(Some(signed * SECONDS), zone.clone())
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, zone) => {
+            ScalarValue::TimestampMillisecond(Some(signed * (i64::MAX / 1_000_000)), zone.clone())
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
+            ScalarValue::TimestampMicrosecond(Some(signed * (i64::MAX / 1_000)), zone.clone())
+        }
+        _ => return None,
+    })
+}
+
+/// Returns the value that an expression makes a timestamp of nanoseconds of, its type and the timestamp's zone, if the
+/// value may be far.
+fn far_value<'a>(
+    expr: &'a Expr,
+    schema: &DFSchema,
+) -> Option<(&'a Expr, DataType, Option<&'a Arc<str>>)> {
+    let (value, zone) = of_nanoseconds(expr)?;
     // Columns of an outer query are of no schema that is known here, but know their type.
-    let is_date = date.get_type(schema).ok()? == DataType::Date32;
-    (is_date && may_repeat(date) && !is_near(date)).then_some((date, zone))
+    let kind = value.get_type(schema).ok()?;
+    let may_be_far = end_of(&kind, 1).is_some() && may_repeat(value) && !is_near(value);
+    may_be_far.then_some((value, kind, zone))
 }
 
 /// Returns what is cast to a timestamp of nanoseconds, and the zone.
@@ -202,10 +240,10 @@ fn of_nanoseconds(expr: &Expr) -> Option<(&Expr, Option<&Arc<str>>)> {
     }
 }
 
-/// Tells whether a date is a literal of which nanoseconds hold the midnight, or NULL.
-fn is_near(date: &Expr) -> bool {
+/// Tells whether a value is a literal of which nanoseconds hold the instant, or NULL.
+fn is_near(value: &Expr) -> bool {
     let instant = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    literal(date).is_some_and(|date| date.cast_to(&instant).is_ok())
+    literal(value).is_some_and(|value| value.cast_to(&instant).is_ok())
 }
 
 fn literal(expr: &Expr) -> Option<ScalarValue> {
