@@ -19,7 +19,8 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, Case};
 use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, cast, try_cast,
+    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Subquery, cast,
+    try_cast,
 };
 
 use super::number_types::is_comparison;
@@ -63,6 +64,14 @@ fn in_part(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Some(compared) = compared {
         return Ok(Transformed::yes(compared));
     }
+    if let Expr::InSubquery(within) = &mut part {
+        let mut has_changed = bound(&mut within.expr, schema, is_date);
+        if let Some(subquery) = of_dates(&within.subquery)? {
+            within.subquery = subquery;
+            has_changed = true;
+        }
+        return Ok(Transformed::new_transformed(part, has_changed));
+    }
     let values: Vec<&mut Expr> = match &mut part {
         Expr::InList(list) => std::iter::once(&mut *list.expr)
             .chain(&mut list.list)
@@ -81,6 +90,27 @@ fn in_part(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         has_changed |= bound(value, schema, is_date);
     }
     Ok(Transformed::new_transformed(part, has_changed))
+}
+
+/// Returns a subquery whose column is such a date, which keeps its name.
+fn of_dates(subquery: &Subquery) -> Result<Option<Subquery>> {
+    let LogicalPlan::Projection(projection) = subquery.subquery.as_ref() else {
+        return Ok(None);
+    };
+    let [column] = projection.expr.as_slice() else {
+        return Ok(None);
+    };
+    let mut column = column.clone();
+    if !bound(&mut column, projection.input.schema(), is_date) {
+        return Ok(None);
+    }
+    let (qualifier, field) = projection.schema.qualified_field(0);
+    let column = column.alias_qualified(qualifier.cloned(), field.name());
+    let plan = Projection::try_new(vec![column], Arc::clone(&projection.input))?;
+    Ok(Some(Subquery {
+        subquery: Arc::new(LogicalPlan::Projection(plan)),
+        ..subquery.clone()
+    }))
 }
 
 /// Returns both comparisons of a BETWEEN with such a value.
