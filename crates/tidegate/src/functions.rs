@@ -35,6 +35,7 @@ pub(crate) mod epochs;
 pub(crate) mod folding;
 pub(crate) mod formatted;
 pub(crate) mod forms;
+mod forwarded;
 mod group_references;
 mod hashes;
 pub(crate) mod instant_minutes;

@@ -13,10 +13,9 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature,
-};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl};
 
+use super::forwarded::methods_of;
 use super::percentile::{percentile, share};
 
 /// The most values of a group that are kept: 8 kB.
@@ -35,21 +34,7 @@ struct Approximate {
 }
 
 impl AggregateUDFImpl for Approximate {
-    fn name(&self) -> &str {
-        self.of.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.of.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.of.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.of.return_type(arguments)
-    }
+    methods_of!(of);
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         self.of.state_fields(args)
@@ -72,10 +57,6 @@ impl AggregateUDFImpl for Approximate {
 
     fn supports_within_group_clause(&self) -> bool {
         true
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.of.documentation()
     }
 }
 

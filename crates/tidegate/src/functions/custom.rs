@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::{ScalarValue, plan_err};
+use datafusion::common::plan_err;
 use datafusion::error::Result;
+use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_OTHER;
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -288,16 +289,7 @@ impl ScalarUDFImpl for RustFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        let all_scalar = args.args.iter().all(is_scalar);
-        let rows = if all_scalar { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|value| value.to_array(rows));
-        let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
-        let result = self.call(&arrays, rows)?;
-        Ok(match all_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
-            false => ColumnarValue::Array(result),
-        })
+        make_scalar_function(|arrays| Ok(self.call(arrays)?), Vec::new())(&args.args)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -306,7 +298,8 @@ impl ScalarUDFImpl for RustFunction {
 }
 
 impl RustFunction {
-    fn call(&self, args: &[ArrayRef], rows: usize) -> Result<ArrayRef, Error> {
+    fn call(&self, args: &[ArrayRef]) -> Result<ArrayRef, Error> {
+        let rows = args.first().map_or(1, |values| values.len());
         let failed = |why: String| {
             let message = format!("function {}: {why}", self.function.name);
             Error::new(ErrorKind::Sql, message)

@@ -5,7 +5,6 @@
 //! [`instants`](super::instants).
 
 use std::cmp::Ordering;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::timezone::Tz;
@@ -24,10 +23,10 @@ use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
+use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 
+use super::forwarded::methods_of;
 use super::instants::later;
 use super::zones::{exact_zone, is_utc};
 
@@ -128,42 +127,14 @@ impl Iterator for Steps<'_> {
 }
 
 /// The lists of a name.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Lists {
     of: Arc<ScalarUDF>,
     has_end: bool,
 }
 
-impl PartialEq for Lists {
-    fn eq(&self, other: &Self) -> bool {
-        self.of == other.of
-    }
-}
-
-impl Eq for Lists {}
-
-impl Hash for Lists {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.of.hash(state);
-    }
-}
-
 impl ScalarUDFImpl for Lists {
-    fn name(&self) -> &str {
-        self.of.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.of.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.of.signature()
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.of.return_type(given)
-    }
+    methods_of!(of);
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let has_untyped = args.args.iter().any(|value| value.data_type().is_null());
@@ -174,20 +145,8 @@ impl ScalarUDFImpl for Lists {
         let Some(zone) = zone else {
             return self.of.inner().invoke_with_args(args);
         };
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        let are_scalars = args.args.iter().all(is_scalar);
-        let rows = if are_scalars { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|value| value.to_array(rows));
-        let arrays = arrays.collect::<Result<Vec<_>>>()?;
-        let lists = lists(&arrays, &zone, self.has_end)?;
-        Ok(match are_scalars {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&lists, 0)?),
-            false => ColumnarValue::Array(lists),
-        })
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.of.documentation()
+        let computes = |given: &[ArrayRef]| lists(given, &zone, self.has_end);
+        make_scalar_function(computes, Vec::new())(&args.args)
     }
 }
 

@@ -9,8 +9,9 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::length::length;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{ScalarValue, exec_err, plan_err};
+use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
+use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
@@ -79,24 +80,19 @@ impl ScalarUDFImpl for Len {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [value] = args.args.as_slice() else {
-            return exec_err!("{TAKES}");
-        };
-        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
-        let array = value.to_array(args.number_rows)?;
-        let counts = match array.data_type().is_string() {
-            false => length(&array)?,
-            true => {
-                let texts = cast(&array, &DataType::Utf8View)?;
-                let counts = texts.as_string_view().iter();
-                let counts = counts.map(|text| text.map(|text| text.chars().count() as i64));
-                Arc::new(counts.collect::<Int64Array>()) as ArrayRef
-            }
-        };
-        let counts = cast(&counts, &DataType::Int64)?;
-        match is_scalar {
-            true => Ok(ScalarValue::try_from_array(&counts, 0)?.into()),
-            false => Ok(ColumnarValue::Array(counts)),
-        }
+        make_scalar_function(counts, Vec::new())(&args.args)
     }
+}
+
+fn counts(given: &[ArrayRef]) -> Result<ArrayRef> {
+    let [array] = given else {
+        return exec_err!("{TAKES}");
+    };
+    if !array.data_type().is_string() {
+        return Ok(cast(&length(array)?, &DataType::Int64)?);
+    }
+    let texts = cast(array, &DataType::Utf8View)?;
+    let counts = texts.as_string_view().iter();
+    let counts = counts.map(|text| text.map(|text| text.chars().count() as i64));
+    Ok(Arc::new(counts.collect::<Int64Array>()))
 }

@@ -14,8 +14,9 @@ use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{interleave, nullif, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type};
 use datafusion::arrow::row::{RowConverter, SortField};
-use datafusion::common::{ScalarValue, exec_err, internal_err, plan_err};
+use datafusion::common::{exec_err, internal_err, plan_err};
 use datafusion::error::Result;
+use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::scalar_doc_sections::{
     DOC_SECTION_ARRAY, DOC_SECTION_MAP, DOC_SECTION_STRUCT,
 };
@@ -393,27 +394,26 @@ impl ScalarUDFImpl for StructWith {
         let DataType::Struct(fields) = args.return_field.data_type() else {
             return internal_err!("struct_with makes a struct");
         };
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        let are_scalars = args.args.iter().all(is_scalar);
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let Some((of, added)) = arrays.split_first() else {
-            return internal_err!("struct_with of no arguments");
-        };
-        let rows = of.as_struct();
-        // The fields of NULL are NULL.
-        let columns = rows.columns().iter().map(|column| match rows.nulls() {
-            None => Ok(Arc::clone(column)),
-            Some(nulls) => {
-                let is_null = BooleanArray::new(!nulls.inner(), None);
-                nullif(column, &is_null)
-            }
-        });
-        let mut columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
-        columns.extend(added.iter().skip(1).step_by(2).cloned());
-        let made: ArrayRef = Arc::new(StructArray::try_new(fields.clone(), columns, None)?);
-        match are_scalars {
-            true => Ok(ScalarValue::try_from_array(&made, 0)?.into()),
-            false => Ok(ColumnarValue::Array(made)),
-        }
+        make_scalar_function(|given| with_fields(given, fields), Vec::new())(&args.args)
     }
+}
+
+/// Returns the structs with the values behind them, which come with their names, as further fields.
+fn with_fields(given: &[ArrayRef], fields: &Fields) -> Result<ArrayRef> {
+    let Some((of, added)) = given.split_first() else {
+        return internal_err!("struct_with of no arguments");
+    };
+    let rows = of.as_struct();
+    // The fields of NULL are NULL.
+    let columns = rows.columns().iter().map(|column| match rows.nulls() {
+        None => Ok(Arc::clone(column)),
+        Some(nulls) => {
+            let is_null = BooleanArray::new(!nulls.inner(), None);
+            nullif(column, &is_null)
+        }
+    });
+    let mut columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    columns.extend(added.iter().skip(1).step_by(2).cloned());
+    let made = StructArray::try_new(fields.clone(), columns, None)?;
+    Ok(Arc::new(made))
 }

@@ -20,11 +20,11 @@ use datafusion::functions_aggregate::string_agg::string_agg_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
-    ReversedUDAF, Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
 };
 use datafusion::physical_expr::expressions::Literal;
 
+use super::forwarded::methods_of;
 use lists::OrderedLists;
 
 /// Returns the functions, which take the place of DataFusion's.
@@ -64,21 +64,7 @@ impl Ordered {
 }
 
 impl AggregateUDFImpl for Ordered {
-    fn name(&self) -> &str {
-        self.of.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.of.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.of.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.of.return_type(arguments)
-    }
+    methods_of!(of);
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         self.of.state_fields(args)
@@ -130,10 +116,6 @@ impl AggregateUDFImpl for Ordered {
 
     fn supports_null_handling_clause(&self) -> bool {
         self.of.supports_null_handling_clause()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.of.documentation()
     }
 }
 

@@ -14,10 +14,11 @@ use datafusion::logical_expr::function::{
     AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
 };
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
-    Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator,
 };
 use datafusion::physical_expr::expressions::Literal;
+
+use super::forwarded::methods_of;
 
 /// Returns the function.
 pub(crate) fn function() -> AggregateUDF {
@@ -32,21 +33,7 @@ struct Percentile {
 }
 
 impl AggregateUDFImpl for Percentile {
-    fn name(&self) -> &str {
-        self.of.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.of.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.of.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.of.return_type(arguments)
-    }
+    methods_of!(of);
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         self.of.state_fields(args)
@@ -88,10 +75,6 @@ impl AggregateUDFImpl for Percentile {
 
     fn supports_within_group_clause(&self) -> bool {
         true
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.of.documentation()
     }
 }
 

@@ -11,10 +11,9 @@ use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 
+use super::forwarded::methods_of;
 use super::strptime;
 
 /// DataFusion's functions that read timestamps.
@@ -53,21 +52,7 @@ pub(crate) fn within(function: &ScalarUDF) -> &ScalarUDF {
 struct Zoned(Arc<ScalarUDF>);
 
 impl ScalarUDFImpl for Zoned {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.0.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.0.return_type(given)
-    }
+    methods_of!(0);
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
         let updated = self.0.inner().with_updated_config(config)?;
@@ -102,10 +87,6 @@ impl ScalarUDFImpl for Zoned {
             },
             scalar => Ok(scalar),
         }
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.0.documentation()
     }
 }
 

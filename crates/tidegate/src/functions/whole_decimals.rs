@@ -3,7 +3,6 @@
 //! DataFusion gives them the type of the argument, and fails for such a value. Here the type has room for the digit: calls
 //! are planned as [`Roomy`], and are DataFusion's of a wider decimal once types are coerced ([`plain_call`]).
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{
@@ -76,23 +75,9 @@ fn with_room(data_type: &DataType) -> Option<DataType> {
 }
 
 /// A function whose decimals have one digit more than those that it is given.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Roomy {
     of: Arc<ScalarUDF>,
-}
-
-impl PartialEq for Roomy {
-    fn eq(&self, other: &Self) -> bool {
-        self.of == other.of
-    }
-}
-
-impl Eq for Roomy {}
-
-impl Hash for Roomy {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.of.hash(state);
-    }
 }
 
 impl ScalarUDFImpl for Roomy {

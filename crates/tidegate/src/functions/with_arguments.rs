@@ -3,12 +3,11 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+
+use super::forwarded::methods_of;
 
 /// Writes the arguments of a call as the function reads them.
 pub(super) type Change = fn(&mut [ColumnarValue]) -> Result<()>;
@@ -48,28 +47,10 @@ impl Hash for WithArguments {
 }
 
 impl ScalarUDFImpl for WithArguments {
-    fn name(&self) -> &str {
-        self.of.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.of.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.of.signature()
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.of.return_type(given)
-    }
+    methods_of!(of);
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         (self.change)(&mut args.args)?;
         self.of.inner().invoke_with_args(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.of.documentation()
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::kernels::concat_elements::concat_elements_dyn;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
+use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -14,7 +16,6 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-use datafusion::scalar::ScalarValue;
 
 use super::{Bounded, FunctionMemory};
 use crate::functions::bounded::sizes::{Estimate, sum};
@@ -124,24 +125,13 @@ impl ScalarUDFImpl for StringConcat {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_array = |value: &ColumnarValue| matches!(value, ColumnarValue::Array(_));
-        let rows = match args.args.iter().any(is_array) {
-            true => args.number_rows,
-            false => 1,
-        };
-        let mut arrays = Vec::with_capacity(2);
-        for value in &args.args {
-            arrays.push(value.to_array(rows)?);
-        }
-        let [left, right] = arrays.as_slice() else {
-            return datafusion::common::internal_err!("string_concat takes two strings");
-        };
-        let joined = concat_elements_dyn(left, right)?;
-        match args.args.iter().any(is_array) {
-            true => Ok(ColumnarValue::Array(joined)),
-            false => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
-                &joined, 0,
-            )?)),
-        }
+        make_scalar_function(joined, Vec::new())(&args.args)
+    }
+}
+
+fn joined(given: &[ArrayRef]) -> Result<ArrayRef> {
+    match given {
+        [left, right] => Ok(concat_elements_dyn(left, right)?),
+        _ => datafusion::common::internal_err!("string_concat takes two strings"),
     }
 }
