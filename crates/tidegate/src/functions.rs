@@ -19,6 +19,7 @@
 
 mod accents;
 mod ages;
+mod aggregate;
 pub(crate) mod alike;
 pub(crate) mod approximate;
 mod bars;

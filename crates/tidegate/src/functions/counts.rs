@@ -15,12 +15,10 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{ScalarValue, exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_STATISTICAL;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature, Volatility,
-};
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{Accumulator, AggregateUDF, Documentation};
 
+use super::aggregate::{self, Kind};
 use crate::floats::canonical::canonical_array;
 
 /// Bytes of an entry beside those of its row.
@@ -37,15 +35,6 @@ enum Told {
 }
 
 impl Told {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Mode => "mode",
-            Self::Histogram => "histogram",
-            Self::Entropy => "entropy",
-            Self::Mad => "mad",
-        }
-    }
-
     fn description(self) -> &'static str {
         match self {
             Self::Mode => {
@@ -76,27 +65,7 @@ impl Told {
 
 /// Returns the functions.
 pub(crate) fn functions() -> [AggregateUDF; 4] {
-    let all = [Told::Mode, Told::Histogram, Told::Entropy, Told::Mad];
-    all.map(|told| {
-        let call = format!("{}(x)", told.name());
-        AggregateUDF::from(OfCounts {
-            told,
-            signature: Signature::user_defined(Volatility::Immutable),
-            documentation: Documentation::builder(
-                DOC_SECTION_STATISTICAL,
-                told.description(),
-                call,
-            )
-            .build(),
-        })
-    })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct OfCounts {
-    told: Told,
-    signature: Signature,
-    documentation: Documentation,
+    [Told::Mode, Told::Histogram, Told::Entropy, Told::Mad].map(aggregate::function)
 }
 
 /// Returns the type of a function's one argument.
@@ -107,16 +76,22 @@ fn only(fields: &[FieldRef]) -> Result<DataType> {
     }
 }
 
-impl AggregateUDFImpl for OfCounts {
-    fn name(&self) -> &str {
-        self.told.name()
+impl Kind for Told {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mode => "mode",
+            Self::Histogram => "histogram",
+            Self::Entropy => "entropy",
+            Self::Mad => "mad",
+        }
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn documentation(self) -> Documentation {
+        let call = format!("{}(x)", self.name());
+        Documentation::builder(DOC_SECTION_STATISTICAL, self.description(), call).build()
     }
 
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+    fn takes(self, given: &[DataType]) -> Result<Vec<DataType>> {
         let name = self.name();
         let [of] = given else {
             return plan_err!("{name} takes one argument");
@@ -125,34 +100,28 @@ impl AggregateUDFImpl for OfCounts {
             DataType::Dictionary(_, of) => of.as_ref(),
             of => of,
         };
-        match self.told {
-            Told::Mad if of.is_numeric() || of.is_null() => Ok(vec![DataType::Float64]),
-            Told::Mad => plan_err!("{name} takes one number"),
+        match self {
+            Self::Mad if of.is_numeric() || of.is_null() => Ok(vec![DataType::Float64]),
+            Self::Mad => plan_err!("{name} takes one number"),
             _ => Ok(vec![of.clone()]),
         }
     }
 
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        match given {
-            [of] => Ok(self.told.type_of(of)),
-            _ => plan_err!("{} takes one argument", self.name()),
-        }
+    fn returns(self, given: &[DataType]) -> DataType {
+        given.first().map_or(DataType::Null, |of| self.type_of(of))
     }
 
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        let values = (
-            format_state_name(args.name, "values"),
-            only(args.input_fields)?,
-        );
-        let counts = (format_state_name(args.name, "counts"), DataType::Int64);
-        let field = |(name, of)| Arc::new(Field::new(name, list(of), true));
-        Ok([values, counts].map(field).to_vec())
+    fn state(self, given: &[FieldRef]) -> Result<Vec<(&'static str, DataType)>> {
+        Ok(vec![
+            ("values", list(only(given)?)),
+            ("counts", list(DataType::Int64)),
+        ])
     }
 
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    fn keeper(self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let of = only(args.expr_fields)?;
         Ok(Box::new(Counts {
-            told: self.told,
+            told: self,
             rows: RowConverter::new(vec![SortField::new(of.clone())])?,
             counts: HashMap::new(),
             // A value is a value of its own, however often it is counted.
@@ -160,14 +129,6 @@ impl AggregateUDFImpl for OfCounts {
             key_bytes: 0,
             of,
         }))
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        AggregateOrderSensitivity::Insensitive
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
     }
 }
 

@@ -12,12 +12,11 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature, Volatility,
-};
+use datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_STATISTICAL;
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{Accumulator, AggregateUDF, Documentation};
 
+use super::aggregate::{self, Aggregate, Kind as _};
 use super::takes;
 use accumulator::LinearAccumulator;
 
@@ -27,14 +26,14 @@ const COLUMNS_MAX: usize = 256;
 /// Adds the functions.
 pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for kind in [Kind::Gram, Kind::Svd, Kind::Regression] {
-        registry.register_udaf(Arc::new(AggregateUDF::from(LinearAggregate::new(kind))))?;
+        registry.register_udaf(Arc::new(aggregate::function(kind)))?;
     }
     Ok(())
 }
 
 /// Tells whether a function is one of these, all of which round what they add up.
 pub(crate) fn is_linear(function: &AggregateUDF) -> bool {
-    function.inner().is::<LinearAggregate>()
+    function.inner().is::<Aggregate<Kind>>()
 }
 
 /// What is made of the rows.
@@ -49,14 +48,6 @@ enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Gram => "gram",
-            Self::Svd => "svd",
-            Self::Regression => "linear_regression",
-        }
-    }
-
     fn syntax(self) -> &'static str {
         match self {
             Self::Gram => "gram(x1, x2, …)",
@@ -87,7 +78,7 @@ impl Kind {
         }
     }
 
-    fn returns(self) -> DataType {
+    fn returned(self) -> DataType {
         match self {
             Self::Gram => list(list(DataType::Float64)),
             Self::Svd => DataType::Struct(Fields::from(vec![
@@ -108,41 +99,26 @@ fn list(of: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(of, true)))
 }
 
-/// One of the aggregates.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct LinearAggregate {
-    kind: Kind,
-    signature: Signature,
-    documentation: Documentation,
-}
-
-impl LinearAggregate {
-    fn new(kind: Kind) -> Self {
-        let section = datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_STATISTICAL;
-        let documentation = Documentation::builder(section, kind.description(), kind.syntax());
-        Self {
-            kind,
-            signature: Signature::user_defined(Volatility::Immutable),
-            documentation: documentation.build(),
+impl aggregate::Kind for Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gram => "gram",
+            Self::Svd => "svd",
+            Self::Regression => "linear_regression",
         }
     }
-}
 
-impl AggregateUDFImpl for LinearAggregate {
-    fn name(&self) -> &str {
-        self.kind.name()
+    fn documentation(self) -> Documentation {
+        let (description, syntax) = (self.description(), self.syntax());
+        Documentation::builder(DOC_SECTION_STATISTICAL, description, syntax).build()
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn returns(self, _: &[DataType]) -> DataType {
+        self.returned()
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.kind.returns())
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let (name, fewest) = (self.name(), self.kind.arguments_min());
+    fn takes(self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let (name, fewest) = (self.name(), self.arguments_min());
         if !(fewest..=COLUMNS_MAX).contains(&given.len()) {
             return plan_err!(
                 "function {name} takes {fewest} to {COLUMNS_MAX} columns, and {} were given",
@@ -162,31 +138,21 @@ impl AggregateUDFImpl for LinearAggregate {
         Ok(vec![DataType::Float64; given.len()])
     }
 
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        let triangle = format_state_name(args.name, "triangle");
-        let rows = format_state_name(args.name, "rows");
+    fn state(self, _: &[FieldRef]) -> Result<Vec<(&'static str, DataType)>> {
         Ok(vec![
-            Arc::new(Field::new(triangle, list(DataType::Float64), true)),
-            Arc::new(Field::new(rows, DataType::Int64, true)),
+            ("triangle", list(DataType::Float64)),
+            ("rows", DataType::Int64),
         ])
     }
 
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    fn keeper(self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct {
             return plan_err!(
                 "{}(DISTINCT …) is not there: select distinct rows in a subquery",
                 self.name()
             );
         }
-        let accumulator = LinearAccumulator::new(self.kind, args.expr_fields.len());
+        let accumulator = LinearAccumulator::new(self, args.expr_fields.len());
         Ok(Box::new(accumulator))
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        AggregateOrderSensitivity::Insensitive
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
     }
 }

@@ -5,18 +5,15 @@
 //! covariances and arbitrary-order statistical moments" (Sandia report SAND2008-6212), equations 3.1; the sample
 //! statistics are those of DuckDB, pandas and Excel (adjusted Fisher-Pearson, and excess kurtosis).
 
-use std::sync::Arc;
-
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type};
 use datafusion::common::{ScalarValue, exec_err, not_impl_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_STATISTICAL;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::format_state_name;
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature, Volatility,
-};
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{Accumulator, AggregateUDF, Documentation};
+
+use super::aggregate::{self, Kind};
 
 /// What is told of the moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,87 +25,61 @@ enum Told {
 
 /// Returns the functions.
 pub(crate) fn functions() -> [AggregateUDF; 3] {
-    let all = [
-        (
-            Told::Skewness,
-            "skewness",
-            "sample skewness, NULL of fewer than three values",
-        ),
-        (
-            Told::Kurtosis,
-            "kurtosis",
-            "sample excess kurtosis, NULL of fewer than four values",
-        ),
-        (
-            Told::KurtosisPop,
-            "kurtosis_pop",
-            "excess kurtosis of a population, NULL of fewer than two values",
-        ),
-    ];
-    all.map(|(told, name, what)| {
-        let description = format!("Returns the {what}; NULL where all are equal.");
-        let call = format!("{name}(x)");
-        AggregateUDF::from(OfMoments {
-            told,
-            name,
-            signature: Signature::user_defined(Volatility::Immutable),
-            documentation: Documentation::builder(DOC_SECTION_STATISTICAL, description, call)
-                .build(),
-        })
-    })
+    [Told::Skewness, Told::Kurtosis, Told::KurtosisPop].map(aggregate::function)
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct OfMoments {
-    told: Told,
-    name: &'static str,
-    signature: Signature,
-    documentation: Documentation,
+/// Takes one number, for a function that returns one.
+///
+/// # Errors
+/// That the function takes one.
+pub(super) fn one_number(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
+    match given {
+        [of] if of.is_numeric() || of.is_null() => Ok(vec![DataType::Float64]),
+        _ => plan_err!("{name} takes one number"),
+    }
 }
 
-/// The columns of a state.
-const STATE: [&str; 5] = ["count", "mean", "second", "third", "fourth"];
-
-impl AggregateUDFImpl for OfMoments {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
-            [of] if of.is_numeric() || of.is_null() => Ok(vec![DataType::Float64]),
-            _ => plan_err!("{} takes one number", self.name),
+impl Kind for Told {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Skewness => "skewness",
+            Self::Kurtosis => "kurtosis",
+            Self::KurtosisPop => "kurtosis_pop",
         }
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Float64)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        let field = |name| {
-            let name = format_state_name(args.name, name);
-            Arc::new(Field::new(name, DataType::Float64, true))
+    fn documentation(self) -> Documentation {
+        let what = match self {
+            Self::Skewness => "sample skewness, NULL of fewer than three values",
+            Self::Kurtosis => "sample excess kurtosis, NULL of fewer than four values",
+            Self::KurtosisPop => "excess kurtosis of a population, NULL of fewer than two values",
         };
-        Ok(STATE.map(field).to_vec())
+        let description = format!("Returns the {what}; NULL where all are equal.");
+        let call = format!("{}(x)", self.name());
+        Documentation::builder(DOC_SECTION_STATISTICAL, description, call).build()
     }
 
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    fn takes(self, given: &[DataType]) -> Result<Vec<DataType>> {
+        one_number(self.name(), given)
+    }
+
+    fn returns(self, _: &[DataType]) -> DataType {
+        DataType::Float64
+    }
+
+    fn state(self, _: &[FieldRef]) -> Result<Vec<(&'static str, DataType)>> {
+        let columns = ["count", "mean", "second", "third", "fourth"];
+        Ok(columns.map(|name| (name, DataType::Float64)).to_vec())
+    }
+
+    fn keeper(self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct {
-            return not_impl_err!("{}(DISTINCT …)", self.name);
+            return not_impl_err!("{}(DISTINCT …)", self.name());
         }
         Ok(Box::new(Sums {
-            told: self.told,
+            told: self,
             moments: Moments::default(),
         }))
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
     }
 }
 

@@ -1,75 +1,54 @@
 //! `product(x)`: the product of the values that are not NULL, as DOUBLE; NULL of none.
 
-use std::sync::Arc;
-
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{cast, filter, is_not_null};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
-use datafusion::common::ScalarValue;
-use datafusion::common::{not_impl_err, plan_err};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type};
+use datafusion::common::{ScalarValue, not_impl_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Signature, Volatility,
-};
+use datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_GENERAL;
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{Accumulator, AggregateUDF, Documentation};
+
+use super::aggregate::{self, Kind};
+use super::moments::one_number;
 
 /// Returns the function.
 pub(crate) fn function() -> AggregateUDF {
-    let section = datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_GENERAL;
-    let description = "Returns the product of the values that are not NULL, as DOUBLE.";
-    AggregateUDF::from(Product {
-        signature: Signature::user_defined(Volatility::Immutable),
-        documentation: Documentation::builder(section, description, "product(x)").build(),
-    })
+    aggregate::function(Product)
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Product {
-    signature: Signature,
-    documentation: Documentation,
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Product;
 
-impl AggregateUDFImpl for Product {
-    fn name(&self) -> &str {
+impl Kind for Product {
+    fn name(self) -> &'static str {
         "product"
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn documentation(self) -> Documentation {
+        let description = "Returns the product of the values that are not NULL, as DOUBLE.";
+        Documentation::builder(DOC_SECTION_GENERAL, description, "product(x)").build()
     }
 
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
-            [of] if of.is_numeric() || of.is_null() => Ok(vec![DataType::Float64]),
-            _ => plan_err!("product takes one number"),
-        }
+    fn takes(self, given: &[DataType]) -> Result<Vec<DataType>> {
+        one_number(self.name(), given)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Float64)
+    fn returns(self, _: &[DataType]) -> DataType {
+        DataType::Float64
     }
 
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        let name = format_state_name(args.name, "product");
-        Ok(vec![Arc::new(Field::new(name, DataType::Float64, true))])
+    fn state(self, _: &[FieldRef]) -> Result<Vec<(&'static str, DataType)>> {
+        Ok(vec![("product", DataType::Float64)])
     }
 
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    fn keeper(self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         match args.is_distinct {
             false => Ok(Box::<Factors>::default()),
             true => {
                 not_impl_err!("product(DISTINCT x): make the values distinct in a subquery of FROM")
             }
         }
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        AggregateOrderSensitivity::Insensitive
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
     }
 }
 

@@ -12,6 +12,7 @@ use datafusion::logical_expr::Accumulator;
 use tidegate_linalg::{Gram, Triangle, packed_len};
 
 use super::Kind;
+use crate::functions::aggregate::Kind as _;
 
 /// What is kept of rows.
 #[derive(Debug)]
@@ -120,7 +121,7 @@ impl Accumulator for LinearAccumulator {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let returns = self.kind.returns();
+        let returns = self.kind.returned();
         let rows_min = match self.kind {
             Kind::Gram | Kind::Svd => 1,
             // The intercept and a coefficient for each column.
