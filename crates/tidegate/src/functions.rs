@@ -60,7 +60,7 @@ pub(crate) mod nested_text;
 pub(crate) mod or_null;
 pub(crate) mod ordered_lists;
 pub(crate) mod percentile;
-mod plain;
+pub(crate) mod plain;
 pub(crate) mod product;
 mod reduce;
 pub(crate) mod regexes;

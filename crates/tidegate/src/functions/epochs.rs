@@ -8,16 +8,15 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit, TimeUnit,
+    DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
 };
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::{ScalarValue, internal_err, plan_err};
+use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
+
+use super::plain::{self, Parts};
 
 const MONTHS_OF_YEAR: i32 = 12;
 const DAYS_OF_YEAR: f64 = 365.25;
@@ -27,109 +26,79 @@ const NANOSECONDS_OF_SECOND: f64 = 1e9;
 
 /// Returns both functions.
 pub(super) fn functions() -> [ScalarUDF; 2] {
-    [interval_epoch(), Epoch::new(true).into()]
+    let epoch_ms = Parts {
+        names: &["epoch_ms"],
+        section: DOC_SECTION_DATETIME,
+        description: "Returns the milliseconds since 1970 of a time, those of an interval, or the timestamp of a whole \
+                      number of them.",
+        syntax: "epoch_ms(t)",
+        takes: |given| match given {
+            [given] => Ok(vec![taken(given)?]),
+            _ => plan_err!("epoch_ms takes one argument"),
+        },
+        returns: |given| match given {
+            [DataType::Int64] => INSTANT,
+            _ => DataType::Int64,
+        },
+        computes: epoch_ms,
+    };
+    [interval_epoch(), plain::total(epoch_ms)]
 }
 
 /// Returns `interval_epoch`.
 pub(crate) fn interval_epoch() -> ScalarUDF {
-    Epoch::new(false).into()
+    plain::total(Parts {
+        names: &["interval_epoch"],
+        section: DOC_SECTION_DATETIME,
+        description: "Returns the seconds of an interval.",
+        syntax: "interval_epoch(i)",
+        takes: |given| match given {
+            [DataType::Interval(_)] => Ok(vec![DataType::Interval(IntervalUnit::MonthDayNano)]),
+            [_] => plan_err!("interval_epoch takes an interval"),
+            _ => plan_err!("interval_epoch takes one argument"),
+        },
+        returns: |_| DataType::Float64,
+        computes: |given| {
+            let intervals = given.first();
+            let intervals =
+                intervals.and_then(|of| of.as_primitive_opt::<IntervalMonthDayNanoType>());
+            let Some(intervals) = intervals else {
+                return internal_err!("interval_epoch of no interval");
+            };
+            let seconds: Float64Array = intervals.unary(seconds);
+            Ok(Arc::new(seconds))
+        },
+    })
 }
 
-/// `epoch_ms(t)`: milliseconds since 1970 of a time, those of an interval, or the timestamp of a whole number of them;
-/// `interval_epoch(i)`: the seconds of an interval. NULL of NULL.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Epoch {
-    is_millis: bool,
-    signature: Signature,
+/// The type of timestamps that whole numbers are read as.
+const INSTANT: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+/// Returns the type to which the argument of `epoch_ms` is cast.
+fn taken(given: &DataType) -> Result<DataType> {
+    Ok(match given {
+        DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Timestamp(..) => given.clone(),
+        DataType::Date32 | DataType::Date64 => INSTANT,
+        DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
+        DataType::Duration(_) => DataType::Duration(TimeUnit::Nanosecond),
+        number if number.is_integer() => DataType::Int64,
+        text if text.is_string() || text.is_null() => {
+            DataType::Timestamp(TimeUnit::Nanosecond, None)
+        }
+        other => {
+            return plan_err!(
+                "epoch_ms takes a time, an interval or a whole number of milliseconds, not {other}"
+            );
+        }
+    })
 }
 
-impl Epoch {
-    fn new(is_millis: bool) -> Self {
-        Self {
-            is_millis,
-            signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for Epoch {
-    fn name(&self) -> &str {
-        match self.is_millis {
-            true => "epoch_ms",
-            false => "interval_epoch",
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let interval = DataType::Interval(IntervalUnit::MonthDayNano);
-        let [given] = given else {
-            return plan_err!("{} takes one argument", self.name());
-        };
-        Ok(vec![match given {
-            DataType::Interval(_) => interval,
-            _ if !self.is_millis => return plan_err!("interval_epoch takes an interval"),
-            DataType::Timestamp(..) => given.clone(),
-            DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),
-            DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
-            DataType::Duration(_) => DataType::Duration(TimeUnit::Nanosecond),
-            number if number.is_integer() => DataType::Int64,
-            text if text.is_string() || text.is_null() => {
-                DataType::Timestamp(TimeUnit::Nanosecond, None)
-            }
-            other => {
-                return plan_err!(
-                    "epoch_ms takes a time, an interval or a whole number of milliseconds, not {other}"
-                );
-            }
-        }])
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        Ok(match given {
-            _ if !self.is_millis => DataType::Float64,
-            [DataType::Int64] => DataType::Timestamp(TimeUnit::Millisecond, None),
-            _ => DataType::Int64,
-        })
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let given = args
-            .arg_fields
-            .iter()
-            .map(|field| field.data_type().clone());
-        let data_type = self.return_type(&given.collect::<Vec<_>>())?;
-        let is_nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(self.name(), data_type, is_nullable)))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [given] = args.args.as_slice() else {
-            return internal_err!("{} of {} arguments", self.name(), args.args.len());
-        };
-        let num_rows = match given {
-            ColumnarValue::Scalar(_) => 1,
-            ColumnarValue::Array(_) => args.number_rows,
-        };
-        let array = given.to_array(num_rows)?;
-        let values: ArrayRef = match (array.data_type(), self.is_millis) {
-            (DataType::Int64, true) => cast(&array, args.return_field.data_type())?,
-            (_, true) => Arc::new(millis(&array)?),
-            (_, false) => {
-                let Some(intervals) = array.as_primitive_opt::<IntervalMonthDayNanoType>() else {
-                    return internal_err!("interval_epoch of {}", array.data_type());
-                };
-                let seconds: Float64Array = intervals.unary(seconds);
-                Arc::new(seconds)
-            }
-        };
-        match given {
-            ColumnarValue::Scalar(_) => Ok(ScalarValue::try_from_array(&values, 0)?.into()),
-            ColumnarValue::Array(_) => Ok(ColumnarValue::Array(values)),
-        }
+fn epoch_ms(given: &[ArrayRef]) -> Result<ArrayRef> {
+    match given {
+        [numbers] if *numbers.data_type() == DataType::Int64 => Ok(cast(numbers, &INSTANT)?),
+        [times] => Ok(Arc::new(millis(times)?)),
+        _ => internal_err!("epoch_ms of {} arguments", given.len()),
     }
 }
 

@@ -2,34 +2,44 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{
-    ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, DocSection, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 
 /// What a function is made of.
-pub(super) struct Parts {
+pub(crate) struct Parts {
     /// Its name, and further ones.
-    pub(super) names: &'static [&'static str],
-    pub(super) section: DocSection,
-    pub(super) description: &'static str,
+    pub(crate) names: &'static [&'static str],
+    pub(crate) section: DocSection,
+    pub(crate) description: &'static str,
     /// A call, with names for its arguments.
-    pub(super) syntax: &'static str,
+    pub(crate) syntax: &'static str,
     /// Returns the types to which arguments of given types are cast, or an error that says what it takes.
-    pub(super) takes: fn(&[DataType]) -> Result<Vec<DataType>>,
+    pub(crate) takes: fn(&[DataType]) -> Result<Vec<DataType>>,
     /// Returns the type of its values, given those of its arguments.
-    pub(super) returns: fn(&[DataType]) -> DataType,
+    pub(crate) returns: fn(&[DataType]) -> DataType,
     /// Computes its values; all arguments have as many.
-    pub(super) computes: fn(&[ArrayRef]) -> Result<ArrayRef>,
+    pub(crate) computes: fn(&[ArrayRef]) -> Result<ArrayRef>,
 }
 
 /// Makes a function whose values depend on its arguments alone.
 pub(super) fn function(parts: Parts) -> ScalarUDF {
+    made(parts, false)
+}
+
+/// Makes one whose values are NULL of NULL alone.
+pub(crate) fn total(parts: Parts) -> ScalarUDF {
+    made(parts, true)
+}
+
+fn made(parts: Parts, is_total: bool) -> ScalarUDF {
     let aliases = parts.names.iter().skip(1);
     ScalarUDF::from(Plain {
         aliases: aliases.map(ToString::to_string).collect(),
@@ -41,11 +51,13 @@ pub(super) fn function(parts: Parts) -> ScalarUDF {
         )
         .build(),
         parts,
+        is_total,
     })
 }
 
 struct Plain {
     parts: Parts,
+    is_total: bool,
     aliases: Vec<String>,
     signature: Signature,
     documentation: Documentation,
@@ -91,6 +103,14 @@ impl ScalarUDFImpl for Plain {
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
         Ok((self.parts.returns)(given))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let given = args.arg_fields.iter();
+        let given: Vec<DataType> = given.map(|field| field.data_type().clone()).collect();
+        let is_nullable = !self.is_total || args.arg_fields.iter().any(|of| of.is_nullable());
+        let returned = (self.parts.returns)(&given);
+        Ok(Arc::new(Field::new(self.name(), returned, is_nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

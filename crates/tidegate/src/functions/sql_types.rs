@@ -3,54 +3,26 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, StringArray};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
-use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_OTHER;
 
+use super::plain::{self, Parts};
 use crate::sql_type::sql_type;
 
 /// Returns the function, which statements cannot call.
 pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::from(SqlTypes {
-        signature: Signature::exact(vec![DataType::Utf8], Volatility::Immutable),
+    plain::total(Parts {
+        names: &["sql_types"],
+        section: DOC_SECTION_OTHER,
+        description: "Returns the name that SQL has for a type of Arrow.",
+        syntax: "sql_types(text)",
+        takes: |_| Ok(vec![DataType::Utf8]),
+        returns: |_| DataType::Utf8,
+        computes: written,
     })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct SqlTypes {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for SqlTypes {
-    fn name(&self) -> &str {
-        "sql_types"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let is_nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(
-            self.name(),
-            DataType::Utf8,
-            is_nullable,
-        )))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(written, Vec::new())(&args.args)
-    }
 }
 
 fn written(given: &[ArrayRef]) -> Result<ArrayRef> {

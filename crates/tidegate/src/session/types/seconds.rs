@@ -5,17 +5,26 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{ScalarValue, exec_err};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::exec_err;
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 
-static WITH_SECONDS: LazyLock<Arc<ScalarUDF>> =
-    LazyLock::new(|| Arc::new(ScalarUDF::from(WithSeconds::new())));
+use crate::functions::plain::{self, Parts};
+
+static WITH_SECONDS: LazyLock<ScalarUDF> = LazyLock::new(|| {
+    plain::total(Parts {
+        names: &["with_seconds"],
+        section: DOC_SECTION_STRING,
+        description: "Writes the seconds of a timestamp that has none.",
+        syntax: "with_seconds(text)",
+        takes: |_| Ok(vec![DataType::Utf8View]),
+        returns: |_| DataType::Utf8View,
+        computes: all_completed,
+    })
+});
 
 /// Builds `with_seconds(text)`, of a `Utf8View`.
 pub(super) fn call(text: Expr) -> Expr {
@@ -24,70 +33,24 @@ pub(super) fn call(text: Expr) -> Expr {
 
 /// Tells whether an expression is such a call.
 pub(super) fn is_call(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<WithSeconds>())
+    matches!(expr, Expr::ScalarFunction(call) if *call.func == *WITH_SECONDS)
 }
 
 /// Returns the function, for plans that are read from bytes.
 pub(in crate::session) fn function() -> ScalarUDF {
-    WITH_SECONDS.as_ref().clone()
+    WITH_SECONDS.clone()
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct WithSeconds {
-    signature: Signature,
-}
-
-impl WithSeconds {
-    fn new() -> Self {
-        Self {
-            signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
-}
-
-impl ScalarUDFImpl for WithSeconds {
-    fn name(&self) -> &str {
-        "with_seconds"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8View)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let is_nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        let field = Field::new(self.name(), DataType::Utf8View, is_nullable);
-        Ok(Arc::new(field))
-    }
-
-    fn coerce_types(&self, _types: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(vec![DataType::Utf8View])
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match args.args.as_slice() {
-            [ColumnarValue::Array(texts)] => Ok(ColumnarValue::Array(all_completed(texts))),
-            [ColumnarValue::Scalar(text)] => {
-                let text = text.try_as_str().flatten();
-                let text = text.map(|text| completed(text).unwrap_or_else(|| text.to_string()));
-                Ok(ScalarValue::Utf8View(text).into())
-            }
-            _ => exec_err!("with_seconds takes a string"),
-        }
-    }
-}
-
-fn all_completed(array: &ArrayRef) -> ArrayRef {
+fn all_completed(given: &[ArrayRef]) -> Result<ArrayRef> {
+    let [array] = given else {
+        return exec_err!("with_seconds takes a string");
+    };
     let texts = array.as_string_view();
     let differs = |text: Option<&str>| {
         text.is_some_and(|text| lacks_seconds(text) || text.as_bytes().get(4) == Some(&b'/'))
     };
     if !texts.iter().any(differs) {
-        return Arc::clone(array);
+        return Ok(Arc::clone(array));
     }
     let mut all = StringViewBuilder::with_capacity(texts.len());
     for text in texts {
@@ -96,8 +59,7 @@ fn all_completed(array: &ArrayRef) -> ArrayRef {
             None => all.append_option(text),
         }
     }
-    let all: StringViewArray = all.finish();
-    Arc::new(all)
+    Ok(Arc::new(all.finish()))
 }
 
 /// Writes `:00` behind the minutes of a timestamp that has none, and `-` for the `/` of `2024/01/05`; `None` for any
