@@ -4,7 +4,7 @@
 //! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
 //! that they run wherever that expression would. [`custom`] has those that a program registers, with
 //! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
-//! [`dates`] dates with a time of day, [`instants`] sums of instants and intervals, [`instant_series`] series of them, [`instant_minutes`] their minutes, [`text_instants`] text that is cast to them, [`or_null`] the value of a subquery without rows,
+//! [`dates`] dates with a time of day, [`instants`] sums of instants and intervals, [`instant_series`] series of them, [`instant_minutes`] their minutes, [`text_instants`] text that is cast to them, [`kept`] values of which less is known than of their argument,
 //! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`whole_decimals`] `ceil` and `floor`, [`len`] what `len` counts, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
 //! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, and [`approximate`] about that, [`product`] the product, [`single`] the value of a subquery, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`with_arguments`] calls functions of DataFusion's with other arguments. [`forms`] has functions of
@@ -57,7 +57,6 @@ pub(crate) mod moments;
 pub(crate) mod multiples;
 mod nested_edits;
 pub(crate) mod nested_text;
-pub(crate) mod or_null;
 pub(crate) mod ordered_lists;
 pub(crate) mod percentile;
 pub(crate) mod plain;

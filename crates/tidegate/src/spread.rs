@@ -28,7 +28,7 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, ErrorKind};
 use crate::floats::{canonical, extremes};
 use crate::functions::intervals::interval_span;
-use crate::functions::{kept, or_null};
+use crate::functions::kept;
 use crate::memory::SpillFailure;
 use crate::region::report::RegionReport;
 
@@ -199,8 +199,8 @@ pub fn inner_functions() -> (Vec<Arc<ScalarUDF>>, Vec<Arc<AggregateUDF>>) {
     let scalar = vec![
         canonical::function(),
         interval_span(),
-        kept::function(),
-        or_null::function(),
+        kept::kept_value(),
+        kept::or_null(),
     ];
     (scalar, extremes::both().to_vec())
 }

@@ -13,7 +13,7 @@ use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery};
 
 use super::walk::{any_expression, change_named, holds_any};
-use crate::functions::or_null;
+use crate::functions::kept;
 
 /// Has subqueries that may have no row be NULL for all that a plan knows.
 pub(super) fn null_of_no_row(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
@@ -78,7 +78,7 @@ fn nullable(expr: Expr) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(expr));
     };
     let plan = Arc::unwrap_or_clone(Arc::clone(&subquery.subquery));
-    let function = or_null::function();
+    let function = kept::or_null();
     let columns = plan.schema().iter().map(|(qualifier, field)| {
         let column = Expr::Column(Column::from((qualifier, field)));
         let value = function.call(vec![column]);

@@ -79,7 +79,7 @@ fn in_comparison(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let keep = |operand: &mut Box<Expr>| {
         if is_kept(operand) {
             let own = std::mem::take(operand.as_mut());
-            **operand = kept::function().call(vec![own]);
+            **operand = kept::kept_value().call(vec![own]);
         }
     };
     let mut expr = expr;
