@@ -25,13 +25,13 @@ pub(super) fn bind(expr: &mut Expr) {
     if !is_arrow(op) {
         return;
     }
-    if !has_last(left) && !has_first(right) {
+    if !is_within(left, last) && !is_within(right, first) {
         return;
     }
     let op = op.clone();
     let mut left = take(left);
     let mut right = take(right);
-    *expr = match has_last(&left) {
+    *expr = match is_within(&mut left, last) {
         true => {
             let operand = last(&mut left);
             let mut inner = Expr::BinaryOp {
@@ -175,36 +175,17 @@ fn is_loose(op: &BinaryOperator) -> bool {
     )
 }
 
-/// Tells whether an arrow before an expression belongs to its first operand.
-fn has_first(expr: &Expr) -> bool {
-    match expr {
-        Expr::BinaryOp { op, .. } => is_loose(op),
-        Expr::IsNull(_)
-        | Expr::IsNotNull(_)
-        | Expr::IsTrue(_)
-        | Expr::IsNotTrue(_)
-        | Expr::IsFalse(_)
-        | Expr::IsNotFalse(_)
-        | Expr::IsDistinctFrom(..)
-        | Expr::IsNotDistinctFrom(..)
-        | Expr::Like { .. }
-        | Expr::ILike { .. }
-        | Expr::SimilarTo { .. }
-        | Expr::Between { .. }
-        | Expr::InList { .. }
-        | Expr::InSubquery { .. } => true,
-        _ => false,
-    }
+/// Tells whether an arrow beside an expression belongs to an operand of it.
+fn is_within(expr: &mut Expr, operand: fn(&mut Expr) -> &mut Expr) -> bool {
+    let whole: *const Expr = expr;
+    !std::ptr::eq(whole, operand(expr))
 }
 
-/// Returns the first operand that an arrow belongs to.
+/// Returns the first operand, to which an arrow before an expression belongs.
 fn first(expr: &mut Expr) -> &mut Expr {
-    if !has_first(expr) {
-        return expr;
-    }
     match expr {
-        Expr::BinaryOp { left: inner, .. }
-        | Expr::IsNull(inner)
+        Expr::BinaryOp { left, op, .. } if is_loose(op) => first(left),
+        Expr::IsNull(inner)
         | Expr::IsNotNull(inner)
         | Expr::IsTrue(inner)
         | Expr::IsNotTrue(inner)
@@ -222,28 +203,11 @@ fn first(expr: &mut Expr) -> &mut Expr {
     }
 }
 
-/// Tells whether an arrow behind an expression belongs to its last operand.
-fn has_last(expr: &Expr) -> bool {
-    match expr {
-        Expr::BinaryOp { op, .. } => is_loose(op),
-        Expr::Between { .. }
-        | Expr::Like { .. }
-        | Expr::ILike { .. }
-        | Expr::SimilarTo { .. }
-        | Expr::IsDistinctFrom(..)
-        | Expr::IsNotDistinctFrom(..) => true,
-        _ => false,
-    }
-}
-
-/// Returns the last operand that an arrow belongs to.
+/// Returns the last operand, to which an arrow behind an expression belongs.
 fn last(expr: &mut Expr) -> &mut Expr {
-    if !has_last(expr) {
-        return expr;
-    }
     match expr {
-        Expr::BinaryOp { right: inner, .. }
-        | Expr::Between { high: inner, .. }
+        Expr::BinaryOp { right, op, .. } if is_loose(op) => last(right),
+        Expr::Between { high: inner, .. }
         | Expr::Like { pattern: inner, .. }
         | Expr::ILike { pattern: inner, .. }
         | Expr::SimilarTo { pattern: inner, .. }
