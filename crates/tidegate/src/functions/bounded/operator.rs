@@ -6,19 +6,18 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::kernels::concat_elements::concat_elements_dyn;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::{Bounded, FunctionMemory};
 use crate::functions::bounded::sizes::{Estimate, sum};
+use crate::functions::plain::{self, Parts};
 
 /// Writes `a || b` of two strings as a call of a function that asks for memory.
 #[derive(Debug)]
@@ -28,11 +27,8 @@ pub(crate) struct BoundedConcat {
 
 impl BoundedConcat {
     pub(crate) fn new(memory: &FunctionMemory) -> Self {
-        let inner = StringConcat {
-            signature: Signature::any(2, Volatility::Immutable),
-        };
         let function = Bounded {
-            inner: Arc::new(ScalarUDF::new_from_impl(inner)),
+            inner: Arc::new(string_concat()),
             estimate: Estimate::Exact(sum),
             memory: memory.clone(),
         };
@@ -103,35 +99,24 @@ fn is_concat(expr: &Expr) -> bool {
 }
 
 /// Two strings of one type, one behind the other; NULL if either is.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct StringConcat {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for StringConcat {
-    fn name(&self) -> &str {
-        "string_concat"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        match args {
-            [left, right] if left == right && left.is_string() => Ok(left.clone()),
-            _ => datafusion::common::plan_err!("string_concat takes two strings of one type"),
-        }
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(joined, Vec::new())(&args.args)
-    }
+fn string_concat() -> ScalarUDF {
+    plain::function(Parts {
+        names: &["string_concat"],
+        section: DOC_SECTION_STRING,
+        description: "Returns two strings, one behind the other.",
+        syntax: "string_concat(left, right)",
+        takes: |given| match given {
+            [left, right] if left == right && left.is_string() => Ok(given.to_vec()),
+            _ => plan_err!("string_concat takes two strings of one type"),
+        },
+        returns: |given| given.first().cloned().unwrap_or(DataType::Null),
+        computes: joined,
+    })
 }
 
 fn joined(given: &[ArrayRef]) -> Result<ArrayRef> {
     match given {
         [left, right] => Ok(concat_elements_dyn(left, right)?),
-        _ => datafusion::common::internal_err!("string_concat takes two strings"),
+        _ => internal_err!("string_concat takes two strings"),
     }
 }
