@@ -8,7 +8,7 @@ use sqlparser::ast::{JoinOperator, Select, TableFactor, TableWithJoins};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use super::pivot::taken;
-use super::words::{is_word, places, put};
+use super::words::{is_word, outside, places, put};
 
 /// The condition that says that all of it is in ON or USING, and that rows without a match are left out.
 const INNER: &str = "inner";
@@ -56,25 +56,11 @@ pub(super) fn with_matches(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan>
 
 /// Finds ON or USING of a join; `None` if it has a match condition.
 fn condition(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (place, token) in tokens.iter().enumerate().skip(from) {
-        match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.checked_sub(1)?,
-            _ if depth > 0 => {}
-            _ if is_word(&token.token, "ON") || is_word(&token.token, "USING") => {
-                return Some(place);
-            }
-            _ if ["MATCH_CONDITION", "JOIN", "WHERE"]
-                .iter()
-                .any(|word| is_word(&token.token, word)) =>
-            {
-                return None;
-            }
-            _ => {}
-        }
-    }
-    None
+    let begins = |token: &Token, words: &[&str]| words.iter().any(|word| is_word(token, word));
+    let words = ["ON", "USING", "MATCH_CONDITION", "JOIN", "WHERE"];
+    let mut rest = outside(tokens, from..tokens.len());
+    let (place, token) = rest.find(|(_, token)| begins(token, &words))?;
+    begins(token, &words[..2]).then_some(place)
 }
 
 /// Puts every ASOF join of a list of tables into parentheses, with all before it.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::words::is_word;
+use super::words::{is_word, outside};
 
 /// Writes comprehensions as calls.
 pub(super) fn as_calls(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -85,18 +85,9 @@ fn next(
     from: usize,
     is_it: impl Fn(&TokenWithSpan) -> bool,
 ) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (place, token) in tokens.iter().enumerate().skip(from) {
-        if depth == 0 && is_it(token) {
-            return Some(place);
-        }
-        match token.token {
-            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
-            Token::RParen | Token::RBracket | Token::RBrace => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-    }
-    None
+    let mut rest = outside(tokens, from..tokens.len());
+    let (place, _) = rest.find(|(place, _)| is_it(&tokens[*place]))?;
+    Some(place)
 }
 
 #[cfg(test)]

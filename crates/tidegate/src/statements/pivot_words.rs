@@ -12,7 +12,7 @@ use std::ops::Range;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::pivot::{COMPUTED, GROUPS};
-use super::words::is_word;
+use super::words::{is_word, outside};
 
 /// The most statements of this form in one text.
 const PIVOTS_MAX: usize = 100;
@@ -74,59 +74,30 @@ struct Clauses<'a> {
 impl Clauses<'_> {
     /// Finds a word of these between two places; returns where it stands, or the end.
     fn find(&self, from: usize, words: &[&str]) -> usize {
-        let mut depth = 0;
-        for index in from..self.range.end {
-            let token = &self.tokens[index].token;
-            match token {
-                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
-                Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
-                _ if depth == 0 && words.iter().any(|word| is_word(token, word)) => return index,
-                _ => {}
-            }
-        }
-        self.range.end
+        let mut rest = outside(self.tokens, from..self.range.end);
+        let found = rest.find(|(_, token)| words.iter().any(|word| is_word(token, word)));
+        found.map_or(self.range.end, |(place, _)| place)
     }
 
     fn end_of_query(tokens: &[TokenWithSpan], from: usize) -> usize {
-        let mut depth = 0;
-        for (index, token) in tokens.iter().enumerate().skip(from) {
-            match token.token {
-                Token::LParen => depth += 1,
-                Token::RParen if depth == 0 => return index,
-                Token::RParen => depth -= 1,
-                Token::SemiColon if depth == 0 => return index,
-                _ => {}
-            }
-        }
-        tokens.len()
+        let mut rest = outside(tokens, from..tokens.len());
+        let end = rest.find(|(_, token)| matches!(token, Token::RParen | Token::SemiColon));
+        end.map_or(tokens.len(), |(end, _)| end)
     }
 
     /// Tells whether there is a comma outside of parentheses.
     fn has_comma(&self, range: Range<usize>) -> bool {
-        let mut depth = 0;
-        self.tokens[range].iter().any(|token| {
-            match token.token {
-                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
-                Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
-                _ => {}
-            }
-            depth == 0 && token.token == Token::Comma
-        })
+        outside(self.tokens, range).any(|(_, token)| *token == Token::Comma)
     }
 
     /// Cuts a list at the commas outside of parentheses.
     fn items(&self, range: Range<usize>) -> Vec<Range<usize>> {
-        let (mut depth, mut begin) = (0, range.start);
+        let mut begin = range.start;
         let mut items = Vec::new();
-        for index in range.clone() {
-            match self.tokens[index].token {
-                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
-                Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
-                Token::Comma if depth == 0 => {
-                    items.push(begin..index);
-                    begin = index + 1;
-                }
-                _ => {}
+        for (place, token) in outside(self.tokens, range.clone()) {
+            if *token == Token::Comma {
+                items.push(begin..place);
+                begin = place + 1;
             }
         }
         items.push(begin..range.end);
@@ -135,16 +106,13 @@ impl Clauses<'_> {
 
     /// Tells whether an item is one call, with words behind it alone.
     fn is_call(&self, item: Range<usize>) -> bool {
-        let mut depth = 0;
         let mut num_words = 0;
-        for token in self.tokens[item].iter().filter(|token| !is_space(token)) {
-            match token.token {
-                Token::LParen if depth == 0 && num_words == 0 => return false,
-                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
-                Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
-                _ if depth > 0 => {}
+        for (_, token) in outside(self.tokens, item) {
+            match token {
+                Token::LParen if num_words == 0 => return false,
+                Token::LParen | Token::LBracket | Token::LBrace => {}
+                Token::Whitespace(_) | Token::Period => {}
                 Token::Word(_) => num_words += 1,
-                Token::Period => {}
                 _ => return false,
             }
         }

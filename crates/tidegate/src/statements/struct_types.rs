@@ -5,7 +5,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::words::{is_infix, is_word, keyword, places};
+use super::words::{closing, is_infix, is_word, keyword, places};
 
 /// Words that begin an expression, and are no name of a field.
 const NO_FIELDS: [Keyword; 8] = [
@@ -61,7 +61,7 @@ pub(super) fn with_brackets(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan
         if is_name || !is_field(field) || !is_type(data_type) {
             continue;
         }
-        let Some(close) = closing(&tokens, &words[at + 1..]) else {
+        let Some(close) = closing(&tokens, words[at + 1]) else {
             continue;
         };
         tokens[words[at + 1]].token = Token::Lt;
@@ -77,20 +77,6 @@ fn is_field(token: &Token) -> bool {
 fn is_type(token: &Token) -> bool {
     let keyword = keyword(token);
     matches!(token, Token::Word(_)) && !is_infix(keyword) && !NO_TYPES.contains(&keyword)
-}
-
-/// Finds where the parenthesis is closed that is the first of some tokens.
-fn closing(tokens: &[TokenWithSpan], words: &[usize]) -> Option<usize> {
-    let mut depth = 0;
-    for place in words {
-        match tokens[*place].token {
-            Token::LParen => depth += 1,
-            Token::RParen if depth == 1 => return Some(*place),
-            Token::RParen => depth -= 1,
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]

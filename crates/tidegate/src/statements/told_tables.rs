@@ -6,7 +6,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use super::words::{is_join, is_word, keyword, places};
+use super::words::{closing, is_join, is_word, keyword, places};
 
 /// The function whose argument is the text of a statement.
 pub(crate) const TOLD: &str = "tidegate_told";
@@ -54,20 +54,6 @@ pub(super) fn as_calls(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens.splice(first..close, call);
     }
     tokens
-}
-
-/// Finds the parenthesis that closes one.
-fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen if depth == 1 => return Some(at),
-            Token::RParen => depth -= 1,
-            _ => {}
-        }
-    }
-    None
 }
 
 /// Writes a token as it is read again.

@@ -37,6 +37,32 @@ pub(super) fn places(tokens: &[TokenWithSpan]) -> Vec<usize> {
         .collect()
 }
 
+/// Returns the tokens of a range that are in no brackets, those that open some among them; the last is one that closes
+/// brackets around the range.
+pub(super) fn outside(
+    tokens: &[TokenWithSpan],
+    range: Range<usize>,
+) -> impl Iterator<Item = (usize, &Token)> {
+    let mut depth = Some(0_usize);
+    range.filter_map(move |place| {
+        let token = &tokens[place].token;
+        let around = depth?;
+        depth = match token {
+            Token::LParen | Token::LBracket | Token::LBrace => Some(around + 1),
+            Token::RParen | Token::RBracket | Token::RBrace => around.checked_sub(1),
+            _ => depth,
+        };
+        (around == 0).then_some((place, token))
+    })
+}
+
+/// Returns the parenthesis that closes one.
+pub(super) fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+    let mut rest = outside(tokens, open + 1..tokens.len());
+    let (close, _) = rest.find(|(_, token)| **token == Token::RParen)?;
+    Some(close)
+}
+
 /// Tells which words stand between two operands.
 pub(super) fn is_infix(keyword: Keyword) -> bool {
     matches!(
