@@ -113,6 +113,8 @@ pub(crate) trait Leaf: Debug + Send + Sync {
 pub(crate) struct LeafOptions {
     /// The most rows of a morsel where the source leaves the choice.
     pub(crate) morsel_rows: usize,
+    /// The most rows of a batch that is made of a morsel.
+    pub(crate) batch_size: usize,
     /// Partitions among which the host shares its work.
     pub(crate) target_partitions: usize,
     /// DataFusion lets file streams take over each other's files.
@@ -126,6 +128,7 @@ impl LeafOptions {
     pub(crate) fn of(config: &ConfigOptions) -> Self {
         Self {
             morsel_rows: TidegateOptions::of(config).morsel_rows,
+            batch_size: config.execution.batch_size,
             target_partitions: config.execution.target_partitions,
             file_work_stealing: config.execution.enable_file_stream_work_stealing,
             in_any_order: false,

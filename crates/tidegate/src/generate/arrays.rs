@@ -257,15 +257,6 @@ impl MorselSource for ArraySource {
         })
     }
 
-    fn read(
-        &self,
-        index: usize,
-        projection: &[usize],
-        batch_size: usize,
-    ) -> Result<Vec<RecordBatch>> {
-        self.batches(index, projection, batch_size)?.collect()
-    }
-
     fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches> {
         let Some(part) = self.parts.get(index).cloned() else {
             return exec_err!(

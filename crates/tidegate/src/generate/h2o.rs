@@ -24,7 +24,7 @@ use datafusion::error::Result;
 
 use super::MORSEL_ROWS;
 use super::counter::{Shuffle, Stream};
-use crate::sources::{MorselSize, MorselSource, SourceDescription};
+use crate::sources::{Batches, MorselSize, MorselSource, SourceDescription};
 
 const ROWS_MAX: u64 = 10_000_000_000;
 /// The greatest id: ids are Int32.
@@ -161,12 +161,7 @@ impl MorselSource for H2oG1Source {
         true
     }
 
-    fn read(
-        &self,
-        index: usize,
-        projection: &[usize],
-        batch_size: usize,
-    ) -> Result<Vec<RecordBatch>> {
+    fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches> {
         let morsel_count = self.morsels.len();
         if index >= morsel_count {
             return exec_err!(
@@ -179,13 +174,12 @@ impl MorselSource for H2oG1Source {
         let batch_rows = batch_size.max(1);
         let start = index as u64 * self.morsel_rows;
         let end = self.rows.min(start + self.morsel_rows);
-        (start..end)
-            .step_by(batch_rows)
-            .map(|first| {
-                let rows = first..end.min(first.saturating_add(batch_rows as u64));
-                self.batch(rows, &schema, projection)
-            })
-            .collect()
+        let batches = (start..end).step_by(batch_rows).map(|first| {
+            let rows = first..end.min(first.saturating_add(batch_rows as u64));
+            self.batch(rows, &schema, projection)
+        });
+        let batches = batches.collect::<Result<Vec<_>>>()?;
+        Ok(Box::new(batches.into_iter().map(Ok)))
     }
 }
 

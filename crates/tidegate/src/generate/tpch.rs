@@ -23,7 +23,7 @@ use tpchgen_arrow::{
 };
 
 use super::MORSEL_ROWS;
-use crate::sources::{MorselSize, MorselSource, SourceDescription};
+use crate::sources::{Batches, MorselSize, MorselSource, SourceDescription};
 
 /// The least scale factor: below it there is no supplier for a part to come from.
 const SCALE_FACTOR_MIN: f64 = 0.0001;
@@ -110,12 +110,7 @@ impl MorselSource for TpchSource {
         self.table != Table::Lineitem
     }
 
-    fn read(
-        &self,
-        index: usize,
-        projection: &[usize],
-        batch_size: usize,
-    ) -> Result<Vec<RecordBatch>> {
+    fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches> {
         let part_count = self.morsels.len();
         if index >= part_count {
             return exec_err!(
@@ -128,10 +123,10 @@ impl MorselSource for TpchSource {
             number: index as i32 + 1,
             count: part_count as i32,
         };
-        self.table
-            .batches(part, batch_size.max(1))
-            .map(|batch| Ok(batch?.project(projection)?))
-            .collect()
+        let batches = self.table.batches(part, batch_size.max(1));
+        let batches = batches.map(|batch| Ok(batch?.project(projection)?));
+        let batches = batches.collect::<Result<Vec<_>>>()?;
+        Ok(Box::new(batches.into_iter().map(Ok)))
     }
 }
 
@@ -257,7 +252,7 @@ impl Table {
     }
 
     /// Makes a part, in batches of `batch_size` rows and all columns.
-    fn batches(self, part: Part, batch_size: usize) -> Batches {
+    fn batches(self, part: Part, batch_size: usize) -> Generated {
         let Part {
             scale_factor,
             number,
@@ -300,7 +295,7 @@ impl Table {
     }
 }
 
-type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
+type Generated = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
 #[cfg(test)]
 mod tests;

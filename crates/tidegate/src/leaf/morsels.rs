@@ -25,12 +25,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
-use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tidegate_kernels::program::Generated as Array;
-use tidegate_scheduler::{
-    ArrayScan, ChunkKey, LoadError, MixedRun, Morsel, MorselId, MorselLoader, MorselSize, ScanKey,
-};
+use tidegate_scheduler::{MixedRun, Morsel, MorselId, MorselLoader, MorselSize, ScanKey};
 
 use super::{Leaf, LeafOptions, Slot};
 use crate::sources::{Batches, MorselScan};
@@ -40,32 +37,12 @@ use memory::Memory;
 use replayed::Replayed;
 
 /// Rows of a source, read morsel by morsel.
-trait Pieces: fmt::Debug + Send + Sync {
+trait Pieces: MorselLoader {
     /// Returns the morsels of the one piece that there is.
     fn sizes(&self) -> &[MorselSize];
 
     /// Reads one morsel, in the leaf's columns, batch by batch.
     fn batches(&self, morsel: MorselId, batch_size: usize) -> Result<Batches>;
-
-    /// Returns the array whose parts the morsels are, if they are.
-    fn array(&self) -> Option<Arc<ArrayScan>> {
-        None
-    }
-
-    /// Returns whether morsels can be told from others by keys.
-    fn names_chunks(&self) -> bool;
-
-    /// Names a column of a morsel.
-    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey>;
-
-    /// Names the rows of all morsels.
-    fn scan_key(&self) -> Option<ScanKey>;
-
-    /// See [`MorselLoader::reads_all_of`].
-    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>>;
-
-    /// Returns whether keys are addresses.
-    fn keys_are_addresses(&self) -> bool;
 
     /// See [`Leaf::what`].
     fn what(&self) -> Option<(u64, String)>;
@@ -92,12 +69,7 @@ impl MorselLeaf {
             if scan.limit.is_some() {
                 return Some(Err("LIMIT inside the scan".into()));
             }
-            let sizes = scan.source.morsels().iter().map(|size| MorselSize {
-                num_rows: size.num_rows,
-                num_bytes: size.num_bytes,
-            });
-            let sizes = sizes.collect();
-            let pieces = Arc::new(Generated::new(&scan.source, &scan.columns, sizes));
+            let pieces = Arc::new(Generated::new(&scan.source, &scan.columns, options));
             return Some(Ok(Self {
                 planned,
                 schema,
@@ -148,12 +120,8 @@ impl Leaf for MorselLeaf {
         }))
     }
 
-    fn loader(&self, ctx: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>> {
-        let batch_size = ctx.session_config().batch_size();
-        Ok(Arc::new(PiecesLoader {
-            pieces: Arc::clone(&self.pieces),
-            batch_size,
-        }))
+    fn loader(&self, _: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>> {
+        Ok(Arc::clone(&self.pieces) as Arc<dyn MorselLoader>)
     }
 
     fn scan_key(&self) -> Option<ScanKey> {
@@ -182,52 +150,6 @@ impl Leaf for MorselLeaf {
             pieces: Arc::clone(&self.pieces),
             morsels: morsels.into(),
         }))
-    }
-}
-
-#[derive(Debug)]
-struct PiecesLoader {
-    pieces: Arc<dyn Pieces>,
-    batch_size: usize,
-}
-
-impl MorselLoader for PiecesLoader {
-    fn list(&self, _: usize) -> BoxFuture<'static, Result<Vec<MorselSize>, LoadError>> {
-        let sizes = self.pieces.sizes().to_vec();
-        futures::future::ready(Ok(sizes)).boxed()
-    }
-
-    fn load(&self, morsel: MorselId) -> BoxFuture<'static, Result<Vec<RecordBatch>, LoadError>> {
-        let (pieces, batch_size) = (Arc::clone(&self.pieces), self.batch_size);
-        async move {
-            let batches = pieces.batches(morsel, batch_size)?;
-            Ok(batches.collect::<Result<_>>()?)
-        }
-        .boxed()
-    }
-
-    fn names_chunks(&self) -> bool {
-        self.pieces.names_chunks()
-    }
-
-    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
-        self.pieces.chunk_key(morsel, column)
-    }
-
-    fn scan_key(&self) -> Option<ScanKey> {
-        self.pieces.scan_key()
-    }
-
-    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
-        self.pieces.reads_all_of(scan)
-    }
-
-    fn array(&self) -> Option<Arc<ArrayScan>> {
-        self.pieces.array()
-    }
-
-    fn keys_are_addresses(&self) -> bool {
-        self.pieces.keys_are_addresses()
     }
 }
 

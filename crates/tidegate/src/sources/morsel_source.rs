@@ -9,17 +9,9 @@ use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use tidegate_kernels::random::{Array, Part};
+use tidegate_scheduler::MorselSize;
 
 use super::SourceDescription;
-
-/// What is known about one morsel before it is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MorselSize {
-    /// Rows, exact where the source knows them, else an estimate.
-    pub num_rows: u64,
-    /// Bytes of all columns as Arrow arrays, an estimate.
-    pub num_bytes: u64,
-}
 
 /// The batches of a morsel, made one by one.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
@@ -40,7 +32,7 @@ pub struct ArrayParts {
 ///
 /// # Contract
 /// - `morsels` always gives the same list, in the order of the rows.
-/// - `read` gives the same rows each time it is called for a morsel, on any thread, in batches of
+/// - `batches` gives the same rows each time it is called for a morsel, on any thread, in batches of
 ///   the columns `projection` of `schema`, in that order. It is plain CPU work: it never waits.
 /// - Reading one morsel needs no other to be read first.
 pub trait MorselSource: Debug + Send + Sync {
@@ -68,7 +60,7 @@ pub trait MorselSource: Debug + Send + Sync {
     /// Returns the columns.
     fn schema(&self) -> SchemaRef;
 
-    /// Returns the size of each morsel.
+    /// Returns the size of each morsel, with the bytes of all columns.
     fn morsels(&self) -> &[MorselSize];
 
     /// Returns whether the sizes' `num_rows` are exact.
@@ -85,17 +77,16 @@ pub trait MorselSource: Debug + Send + Sync {
         None
     }
 
-    /// Reads morsel `index` as [`read`](Self::read) does, batch by batch where the source can.
-    fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches> {
-        let batches = self.read(index, projection, batch_size)?;
-        Ok(Box::new(batches.into_iter().map(Ok)))
-    }
+    /// Reads morsel `index`, in batches of at most `batch_size` rows, one by one where the source can.
+    fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches>;
 
-    /// Reads morsel `index`, in batches of at most `batch_size` rows.
+    /// Reads all batches of a morsel.
     fn read(
         &self,
         index: usize,
         projection: &[usize],
         batch_size: usize,
-    ) -> Result<Vec<RecordBatch>>;
+    ) -> Result<Vec<RecordBatch>> {
+        self.batches(index, projection, batch_size)?.collect()
+    }
 }

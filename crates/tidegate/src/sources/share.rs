@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::exec_err;
 use datafusion::error::Result;
@@ -171,16 +170,6 @@ impl MorselSource for Share {
     fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches> {
         let index = self.inner(index)?;
         self.of.batches(index, projection, batch_size)
-    }
-
-    fn read(
-        &self,
-        index: usize,
-        projection: &[usize],
-        batch_size: usize,
-    ) -> Result<Vec<RecordBatch>> {
-        let index = self.inner(index)?;
-        self.of.read(index, projection, batch_size)
     }
 }
 

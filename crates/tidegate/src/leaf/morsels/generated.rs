@@ -3,19 +3,25 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tidegate_kernels::program::{Generated as Array, GeneratedColumn};
-use tidegate_scheduler::{ArrayScan, ChunkKey, MorselId, MorselSize, ScanKey, ScanRows};
+use tidegate_scheduler::{
+    ArrayScan, ChunkKey, LoadError, MorselId, MorselLoader, MorselSize, ScanKey, ScanRows,
+};
 
 use super::Pieces;
+use crate::leaf::LeafOptions;
 use crate::sources::{ArrayParts, Batches, MorselSource};
 
 /// A generated table.
 #[derive(Debug)]
 pub(super) struct Generated {
-    sizes: Vec<MorselSize>,
     source: Arc<dyn MorselSource>,
     columns: Arc<[usize]>,
+    batch_size: usize,
     identity: Option<Arc<str>>,
     /// What the cache knows the morsels by: a source, and their numbers in it.
     chunks: Option<Chunks>,
@@ -47,7 +53,7 @@ impl Generated {
     pub(super) fn new(
         source: &Arc<dyn MorselSource>,
         columns: &Arc<[usize]>,
-        sizes: Vec<MorselSize>,
+        options: LeafOptions,
     ) -> Self {
         let schema = source.schema();
         let column_names = columns.iter().map(|&column| {
@@ -55,11 +61,11 @@ impl Generated {
             format!("{}: {}", field.name(), field.data_type()).into()
         });
         Self {
-            sizes,
             array: array_scan(source.as_ref(), columns).map(Arc::new),
             chunks: Chunks::of(source.as_ref()),
             source: Arc::clone(source),
             columns: Arc::clone(columns),
+            batch_size: options.batch_size,
             identity: source.identity().map(Arc::from),
             column_names: column_names.collect(),
         }
@@ -79,12 +85,35 @@ pub(super) fn array_scan(source: &dyn MorselSource, columns: &[usize]) -> Option
 
 impl Pieces for Generated {
     fn sizes(&self) -> &[MorselSize] {
-        &self.sizes
+        self.source.morsels()
     }
 
     fn batches(&self, morsel: MorselId, batch_size: usize) -> Result<Batches> {
         let (source, columns) = (&self.source, &self.columns);
         source.batches(morsel.index, columns, batch_size)
+    }
+
+    fn what(&self) -> Option<(u64, String)> {
+        if self.array.is_some() {
+            // What a device makes is not to be kept there of itself.
+            return None;
+        }
+        let (identity, chunks) = (self.identity.as_ref()?, self.chunks.as_ref()?);
+        let mut hash = DefaultHasher::new();
+        (identity, &self.columns).hash(&mut hash);
+        Some((hash.finish(), chunks.source.to_string()))
+    }
+}
+
+impl MorselLoader for Generated {
+    fn list(&self, _: usize) -> BoxFuture<'static, Result<Vec<MorselSize>, LoadError>> {
+        futures::future::ready(Ok(self.sizes().to_vec())).boxed()
+    }
+
+    fn load(&self, morsel: MorselId) -> BoxFuture<'static, Result<Vec<RecordBatch>, LoadError>> {
+        let (source, columns) = (Arc::clone(&self.source), Arc::clone(&self.columns));
+        let batch_size = self.batch_size;
+        async move { Ok(source.read(morsel.index, &columns, batch_size)?) }.boxed()
     }
 
     fn array(&self) -> Option<Arc<ArrayScan>> {
@@ -120,20 +149,5 @@ impl Pieces for Generated {
             }
             _ => None,
         }
-    }
-
-    fn keys_are_addresses(&self) -> bool {
-        false
-    }
-
-    fn what(&self) -> Option<(u64, String)> {
-        if self.array.is_some() {
-            // What a device makes is not to be kept there of itself.
-            return None;
-        }
-        let (identity, chunks) = (self.identity.as_ref()?, self.chunks.as_ref()?);
-        let mut hash = DefaultHasher::new();
-        (identity, &self.columns).hash(&mut hash);
-        Some((hash.finish(), chunks.source.to_string()))
     }
 }

@@ -12,7 +12,11 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSource;
 use datafusion::error::Result;
-use tidegate_scheduler::{ChunkKey, MorselId, MorselSize, ScanKey, ScanRows};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tidegate_scheduler::{
+    ChunkKey, LoadError, MorselId, MorselLoader, MorselSize, ScanKey, ScanRows,
+};
 
 use super::Pieces;
 use crate::leaf::LeafOptions;
@@ -114,6 +118,26 @@ impl Pieces for Memory {
         })))
     }
 
+    fn what(&self) -> Option<(u64, String)> {
+        let mut hash = DefaultHasher::new();
+        for batch in self.batches() {
+            batch.columns().first().map(address).hash(&mut hash);
+        }
+        self.columns().hash(&mut hash);
+        Some((hash.finish(), "a memory table".into()))
+    }
+}
+
+impl MorselLoader for Memory {
+    fn list(&self, _: usize) -> BoxFuture<'static, Result<Vec<MorselSize>, LoadError>> {
+        futures::future::ready(Ok(self.sizes().to_vec())).boxed()
+    }
+
+    fn load(&self, morsel: MorselId) -> BoxFuture<'static, Result<Vec<RecordBatch>, LoadError>> {
+        let batches = Pieces::batches(self, morsel, self.options.batch_size);
+        async move { Ok(batches?.collect::<Result<_>>()?) }.boxed()
+    }
+
     fn names_chunks(&self) -> bool {
         true
     }
@@ -148,15 +172,6 @@ impl Pieces for Memory {
 
     fn keys_are_addresses(&self) -> bool {
         true
-    }
-
-    fn what(&self) -> Option<(u64, String)> {
-        let mut hash = DefaultHasher::new();
-        for batch in self.batches() {
-            batch.columns().first().map(address).hash(&mut hash);
-        }
-        self.columns().hash(&mut hash);
-        Some((hash.finish(), "a memory table".into()))
     }
 }
 
