@@ -3,7 +3,6 @@
 mod folded;
 mod generated;
 mod memory;
-mod replayed;
 
 use std::any::Any;
 use std::fmt;
@@ -25,7 +24,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_kernels::program::Generated as Array;
 use tidegate_scheduler::{MixedRun, Morsel, MorselId, MorselLoader, MorselSize, ScanKey};
 
@@ -34,7 +34,6 @@ use crate::sources::{Batches, MorselScan};
 pub(crate) use folded::{array_scan_of, whole_morsels};
 use generated::Generated;
 use memory::Memory;
-use replayed::Replayed;
 
 /// Rows of a source, read morsel by morsel.
 trait Pieces: MorselLoader {
@@ -90,6 +89,15 @@ impl MorselLeaf {
             pieces,
         }))
     }
+
+    fn scan(&self, which: Which) -> Arc<dyn ExecutionPlan> {
+        DataSourceExec::from_data_source(SomeMorsels {
+            planned: Arc::clone(&self.planned),
+            schema: Arc::clone(&self.schema),
+            pieces: Arc::clone(&self.pieces),
+            which,
+        })
+    }
 }
 
 /// Returns the array that the leaf of a chain reads parts of, if it does.
@@ -112,12 +120,7 @@ impl Leaf for MorselLeaf {
     }
 
     fn gated(&self, slot: &Arc<Slot>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(DataSourceExec::from_data_source(GatedMorsels {
-            planned: Arc::clone(&self.planned),
-            schema: Arc::clone(&self.schema),
-            pieces: Arc::clone(&self.pieces),
-            slot: Arc::clone(slot),
-        }))
+        Ok(self.scan(Which::Claimed(Arc::clone(slot))))
     }
 
     fn loader(&self, _: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>> {
@@ -145,48 +148,59 @@ impl Leaf for MorselLeaf {
         _: &Arc<dyn MorselLoader>,
         morsels: &[Morsel],
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(DataSourceExec::from_data_source(Replayed {
-            schema: Arc::clone(&self.schema),
-            pieces: Arc::clone(&self.pieces),
-            morsels: morsels.into(),
-        }))
+        Ok(self.scan(Which::Replayed(morsels.into())))
     }
 }
 
-/// The scan that yields only what its region's run leaves to the host.
+/// A scan that yields some morsels.
 #[derive(Clone, Debug)]
-struct GatedMorsels {
+struct SomeMorsels {
     planned: Arc<dyn DataSource>,
     schema: SchemaRef,
     pieces: Arc<dyn Pieces>,
-    slot: Arc<Slot>,
+    which: Which,
 }
 
-impl GatedMorsels {
+#[derive(Clone, Debug)]
+enum Which {
+    /// What a region's run leaves to the host; without a run all of them.
+    Claimed(Arc<Slot>),
+    /// Those that a device gave back, in one partition.
+    Replayed(Arc<[Morsel]>),
+}
+
+/// A morsel, and the run that it was claimed of.
+type Taken = (Morsel, Option<Arc<MixedRun>>);
+
+impl SomeMorsels {
     /// Claims morsels for the host, one at a time: opening costs nothing here, and what is not claimed
     /// is left to whoever is idle. `None` while there is no run.
-    fn claims(
-        &self,
-        partition: usize,
-    ) -> Option<impl Stream<Item = (Morsel, Arc<MixedRun>)> + Send + use<>> {
-        let run = Arc::clone(self.slot.run()?);
+    fn taken(&self, partition: usize) -> Option<BoxStream<'static, Taken>> {
+        let slot = match &self.which {
+            Which::Claimed(slot) => slot,
+            Which::Replayed(morsels) => {
+                let morsels = morsels.to_vec().into_iter();
+                return Some(stream::iter(morsels.map(|morsel| (morsel, None))).boxed());
+            }
+        };
+        let run = Arc::clone(slot.run()?);
         let sizes = self.pieces.sizes().to_vec();
         let begun = stream::once(async move {
             run.queue().open_partition(partition);
             run.queue().list(0, sizes);
             stream::unfold(run.host_claimer(), move |claimer| async move {
                 let morsel = claimer.claim_in_time(0, 1).await.first().copied()?;
-                Some(((morsel, Arc::clone(claimer.run())), claimer))
+                Some(((morsel, Some(Arc::clone(claimer.run()))), claimer))
             })
         });
-        Some(begun.flatten())
+        Some(begun.flatten().boxed())
     }
 
-    /// Streams what the host claims of these pieces.
-    fn claimed(&self, partition: usize, batch_size: usize) -> Option<SendableRecordBatchStream> {
+    /// Streams the rows of what is taken.
+    fn rows(&self, partition: usize, batch_size: usize) -> Option<SendableRecordBatchStream> {
         let pieces = Arc::clone(&self.pieces);
         let batches = self
-            .claims(partition)?
+            .taken(partition)?
             .map(move |(morsel, run)| {
                 let batches = pieces.batches(morsel.id, batch_size)?;
                 Ok::<_, DataFusionError>(stream::iter(counted(batches, morsel, run)))
@@ -203,7 +217,7 @@ impl GatedMorsels {
 fn counted(
     mut batches: Batches,
     mut morsel: Morsel,
-    run: Arc<MixedRun>,
+    run: Option<Arc<MixedRun>>,
 ) -> impl Iterator<Item = Result<RecordBatch>> {
     let mut num_rows = 0;
     let mut is_counted = false;
@@ -215,7 +229,9 @@ fn counted(
             None if !is_counted => {
                 is_counted = true;
                 morsel.size.num_rows = num_rows;
-                run.count_host(&morsel);
+                if let Some(run) = &run {
+                    run.count_host(&morsel);
+                }
             }
             None => {}
         }
@@ -223,10 +239,10 @@ fn counted(
     })
 }
 
-impl DataSource for GatedMorsels {
+impl DataSource for SomeMorsels {
     fn open(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        match self.claimed(partition, ctx.session_config().batch_size()) {
-            Some(claimed) => Ok(claimed),
+        match self.rows(partition, ctx.session_config().batch_size()) {
+            Some(rows) => Ok(rows),
             None => self.planned.open(partition, ctx),
         }
     }
@@ -242,18 +258,24 @@ impl DataSource for GatedMorsels {
         &self,
         args: datafusion_datasource::source::OpenArgs,
     ) -> Result<SendableRecordBatchStream> {
-        match self.slot.run() {
-            Some(_) => self.open(args.partition, args.context),
-            None => self.planned.open_with_args(args),
+        match &self.which {
+            Which::Claimed(slot) if slot.run().is_none() => self.planned.open_with_args(args),
+            _ => self.open(args.partition, args.context),
         }
     }
 
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.planned.fmt_as(format, f)
+        match &self.which {
+            Which::Claimed(_) => self.planned.fmt_as(format, f),
+            Which::Replayed(morsels) => write!(f, "replayed, morsels={}", morsels.len()),
+        }
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        self.planned.output_partitioning()
+        match &self.which {
+            Which::Claimed(_) => self.planned.output_partitioning(),
+            Which::Replayed(_) => Partitioning::UnknownPartitioning(1),
+        }
     }
 
     fn scheduling_type(&self) -> SchedulingType {
@@ -265,7 +287,10 @@ impl DataSource for GatedMorsels {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        self.planned.partition_statistics(partition)
+        match &self.which {
+            Which::Claimed(_) => self.planned.partition_statistics(partition),
+            Which::Replayed(_) => Ok(Arc::new(Statistics::new_unknown(&self.schema))),
+        }
     }
 
     fn with_fetch(&self, _: Option<usize>) -> Option<Arc<dyn DataSource>> {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::physical_plan::ExecutionPlan;
+use futures::StreamExt;
 use futures::stream::BoxStream;
-use futures::{StreamExt, stream};
 use tidegate_scheduler::{ArrayScan, MixedRun, Morsel};
 
-use super::replayed::Replayed;
-use super::{GatedMorsels, generated};
+use super::{SomeMorsels, Taken, generated};
 use crate::sources::{Counter, MorselScan};
 
 /// A morsel that was taken.
@@ -31,11 +30,8 @@ impl WholeMorsel {
 /// Returns the array that a scan makes, if it makes one, and all of its parts.
 pub(crate) fn array_scan_of(scan: &Arc<dyn ExecutionPlan>) -> Option<Arc<ArrayScan>> {
     let source = scan.downcast_ref::<DataSourceExec>()?.data_source();
-    if let Some(gated) = source.downcast_ref::<GatedMorsels>() {
-        return gated.pieces.array();
-    }
-    if let Some(replayed) = source.downcast_ref::<Replayed>() {
-        return replayed.pieces.array();
+    if let Some(some) = source.downcast_ref::<SomeMorsels>() {
+        return some.pieces.array();
     }
     let scan = source.downcast_ref::<MorselScan>()?;
     let is_whole = scan.limit.is_none();
@@ -50,32 +46,17 @@ pub(crate) fn whole_morsels(
     counter: Counter,
 ) -> Option<BoxStream<'static, WholeMorsel>> {
     let source = scan.downcast_ref::<DataSourceExec>()?.data_source();
-    if let Some(replayed) = source.downcast_ref::<Replayed>() {
-        let parts: Vec<usize> = replayed
-            .morsels
-            .iter()
-            .map(|morsel| morsel.id.index)
-            .collect();
-        let claimed = None;
-        let taken = move |part| WholeMorsel {
-            part,
-            claimed: claimed.clone(),
-        };
-        return Some(stream::iter(parts).map(taken).boxed());
-    }
-    if let Some(gated) = source.downcast_ref::<GatedMorsels>() {
-        return match gated.claims(partition) {
-            Some(claims) => {
-                let taken = |(morsel, run): (Morsel, _)| WholeMorsel {
-                    part: morsel.id.index,
-                    claimed: Some((morsel, run)),
-                };
-                Some(claims.map(taken).boxed())
-            }
-            None => counted(gated.planned.as_ref(), partition, counter),
-        };
-    }
-    counted(source.as_ref(), partition, counter)
+    let Some(some) = source.downcast_ref::<SomeMorsels>() else {
+        return counted(source.as_ref(), partition, counter);
+    };
+    let Some(taken) = some.taken(partition) else {
+        return counted(some.planned.as_ref(), partition, counter);
+    };
+    let whole = |(morsel, run): Taken| WholeMorsel {
+        part: morsel.id.index,
+        claimed: run.map(|run| (morsel, run)),
+    };
+    Some(taken.map(whole).boxed())
 }
 
 fn counted(
