@@ -5,57 +5,13 @@
     reason = "instructions of a machine that was found at run time"
 )]
 
-use std::sync::OnceLock;
-
 use arrow_array::StringViewArray;
 use arrow_array::builder::make_view;
 use arrow_buffer::{Buffer, NullBuffer};
 
 use crate::strings::Dictionary;
 
-/// Which instructions loops are run with; all give the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Simd {
-    /// Those that every machine has.
-    Portable,
-    /// AVX2.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-}
-
-impl Simd {
-    /// Every kind, the narrowest first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
-
-    /// Returns whether this machine has the instructions.
-    pub fn is_here(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => false,
-        }
-    }
-
-    /// Returns the widest that this machine has.
-    #[inline]
-    pub fn widest() -> Self {
-        static WIDEST: OnceLock<Simd> = OnceLock::new();
-        *WIDEST.get_or_init(|| {
-            let here = Self::ALL.into_iter().rev().find(|simd| simd.is_here());
-            here.unwrap_or(Self::Portable)
-        })
-    }
-}
+pub use crate::random::Simd;
 
 /// Does work, whose loops the compiler turns into the widest instructions of the machine. What the work
 /// calls has to be inlined. The compiler inlines short closures only, for others there is [`widest_of`].

@@ -1,19 +1,21 @@
 //! Which instructions a host computes with, found at run time.
 
+use std::sync::OnceLock;
+
 #[cfg(target_arch = "x86_64")]
 use super::avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::Avx512;
 use super::lanes::{Lanes, Portable};
 
-/// Which instructions the host generates with; all give the same bits.
+/// Which instructions the host computes with; all give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simd {
-    /// Those that every machine has. Without a fused multiply-add it is slow.
+    /// Those that every machine has. Without a fused multiply-add random numbers are slow.
     Portable,
     /// AVX2 and FMA.
     Avx2,
-    /// AVX-512 F and DQ.
+    /// AVX-512 F, BW, DQ and VL.
     Avx512,
 }
 
@@ -29,7 +31,10 @@ impl Simd {
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
-                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq")
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
             }
             #[cfg(not(target_arch = "x86_64"))]
             _ => false,
@@ -37,15 +42,13 @@ impl Simd {
     }
 
     /// Returns the widest that this machine has.
+    #[inline]
     pub fn widest() -> Self {
-        let [_, avx2, avx512] = Self::ALL;
-        if avx512.is_here() {
-            avx512
-        } else if avx2.is_here() {
-            avx2
-        } else {
-            Self::Portable
-        }
+        static WIDEST: OnceLock<Simd> = OnceLock::new();
+        *WIDEST.get_or_init(|| {
+            let here = Self::ALL.into_iter().rev().find(|simd| simd.is_here());
+            here.unwrap_or(Self::Portable)
+        })
     }
 
     /// Returns the name that is printed.
