@@ -57,6 +57,7 @@ pub(crate) mod moments;
 pub(crate) mod multiples;
 mod nested_edits;
 pub(crate) mod nested_text;
+pub(crate) mod operators;
 pub(crate) mod ordered_lists;
 pub(crate) mod percentile;
 pub(crate) mod plain;

@@ -4,10 +4,11 @@
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::DFSchema;
-use datafusion::error::Result;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use sqlparser::ast::BinaryOperator;
+
+use super::operators::Planned;
 
 /// Tells whether a type is a time of day or of bytes of one width.
 pub(crate) fn is_such(data_type: &DataType) -> bool {
@@ -67,29 +68,19 @@ fn fineness(unit: TimeUnit) -> u8 {
 }
 
 /// Plans comparisons of such values.
-#[derive(Debug)]
-pub(crate) struct AlikeComparisons;
-
-impl ExprPlanner for AlikeComparisons {
-    fn plan_binary_op(
-        &self,
-        mut expr: RawBinaryExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        if !is_comparison(&expr.op) {
-            return Ok(PlannerResult::Original(expr));
-        }
-        // What has no type yet is none of these.
-        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema))
-        else {
-            return Ok(PlannerResult::Original(expr));
-        };
-        if let Some(common) = common_type([&left, &right]) {
-            expr.left = as_type(expr.left, &left, &common);
-            expr.right = as_type(expr.right, &right, &common);
-        }
-        Ok(PlannerResult::Original(expr))
+pub(crate) fn plan(mut expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
+    if !is_comparison(&expr.op) {
+        return Ok(PlannerResult::Original(expr));
     }
+    // What has no type yet is none of these.
+    let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+        return Ok(PlannerResult::Original(expr));
+    };
+    if let Some(common) = common_type([&left, &right]) {
+        expr.left = as_type(expr.left, &left, &common);
+        expr.right = as_type(expr.right, &right, &common);
+    }
+    Ok(PlannerResult::Original(expr))
 }
 
 fn as_type(expr: Expr, given: &DataType, wanted: &DataType) -> Expr {

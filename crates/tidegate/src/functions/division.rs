@@ -12,11 +12,12 @@ use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int64Type, UInt64Ty
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DFSchema, ScalarValue, internal_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_MATH;
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF, binary_expr, lit};
 use sqlparser::ast::BinaryOperator;
 
+use super::operators::Planned;
 use super::plain::{self, Parts};
 
 /// The digits of 2^64, and the type of quotients that may be negative or as large.
@@ -24,37 +25,28 @@ const DIGITS: u8 = 20;
 const QUOTIENT: DataType = DataType::Decimal128(DIGITS, 0);
 
 /// Plans `//`, and `/` of integers of which DataFusion would make decimals.
-#[derive(Debug)]
-pub(crate) struct WholeQuotients;
-
-impl ExprPlanner for WholeQuotients {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let is_whole = match expr.op {
-            BinaryOperator::DuckIntegerDivide => true,
-            BinaryOperator::Divide => false,
-            _ => return Ok(PlannerResult::Original(expr)),
+pub(crate) fn plan(expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
+    let is_whole = match expr.op {
+        BinaryOperator::DuckIntegerDivide => true,
+        BinaryOperator::Divide => false,
+        _ => return Ok(PlannerResult::Original(expr)),
+    };
+    let integer = |operand: &Expr| operand.get_type(schema).ok().filter(DataType::is_integer);
+    let (Some(left), Some(right)) = (integer(&expr.left), integer(&expr.right)) else {
+        return match is_whole {
+            true => plan_err!(
+                "a // b divides integers: write floor(a / b) or trunc(a / b) of other numbers"
+            ),
+            false => Ok(PlannerResult::Original(expr)),
         };
-        let integer = |operand: &Expr| operand.get_type(schema).ok().filter(DataType::is_integer);
-        let (Some(left), Some(right)) = (integer(&expr.left), integer(&expr.right)) else {
-            return match is_whole {
-                true => plan_err!(
-                    "a // b divides integers: write floor(a / b) or trunc(a / b) of other numbers"
-                ),
-                false => Ok(PlannerResult::Original(expr)),
-            };
-        };
-        let quotient = match mixed(&left, &right) {
-            true => quotient_of(expr.left, expr.right),
-            // The quotient of integers is one.
-            false if is_whole => binary_expr(expr.left, Operator::Divide, expr.right),
-            false => return Ok(PlannerResult::Original(expr)),
-        };
-        Ok(PlannerResult::Planned(quotient))
-    }
+    };
+    let quotient = match mixed(&left, &right) {
+        true => quotient_of(expr.left, expr.right),
+        // The quotient of integers is one.
+        false if is_whole => binary_expr(expr.left, Operator::Divide, expr.right),
+        false => return Ok(PlannerResult::Original(expr)),
+    };
+    Ok(PlannerResult::Planned(quotient))
 }
 
 /// Tells whether one of two types of integers is `BIGINT UNSIGNED` and the other one signed.

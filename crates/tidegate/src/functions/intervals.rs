@@ -12,11 +12,12 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{DFSchema, internal_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF, binary_expr};
 use sqlparser::ast::BinaryOperator;
 
+use super::operators::Planned;
 use super::plain::{self, Parts};
 
 const DAYS_OF_MONTH: i128 = 30;
@@ -26,38 +27,27 @@ const NANOSECONDS_OF_DAY: i128 = 24 * 60 * 60 * 1_000_000_000;
 const DIGITS: u8 = 38;
 
 /// Plans comparisons of intervals.
-#[derive(Debug, Default)]
-pub(crate) struct IntervalComparisons;
-
-impl ExprPlanner for IntervalComparisons {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let Some(op) = comparison(&expr.op) else {
-            return Ok(PlannerResult::Original(expr));
-        };
-        // What has no type yet is of no interval.
-        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema))
-        else {
-            return Ok(PlannerResult::Original(expr));
-        };
-        let is_span = |data_type: &DataType| {
-            matches!(data_type, DataType::Interval(_) | DataType::Duration(_))
-        };
-        let are_durations = matches!(
-            (&left, &right),
-            (DataType::Duration(_), DataType::Duration(_))
-        );
-        if !is_span(&left) || !is_span(&right) || are_durations {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let function = interval_span();
-        let span = |interval: Expr| function.call(vec![interval]);
-        let planned = binary_expr(span(expr.left), op, span(expr.right));
-        Ok(PlannerResult::Planned(planned))
+pub(crate) fn plan(expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
+    let Some(op) = comparison(&expr.op) else {
+        return Ok(PlannerResult::Original(expr));
+    };
+    // What has no type yet is of no interval.
+    let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+        return Ok(PlannerResult::Original(expr));
+    };
+    let is_span =
+        |data_type: &DataType| matches!(data_type, DataType::Interval(_) | DataType::Duration(_));
+    let are_durations = matches!(
+        (&left, &right),
+        (DataType::Duration(_), DataType::Duration(_))
+    );
+    if !is_span(&left) || !is_span(&right) || are_durations {
+        return Ok(PlannerResult::Original(expr));
     }
+    let function = interval_span();
+    let span = |interval: Expr| function.call(vec![interval]);
+    let planned = binary_expr(span(expr.left), op, span(expr.right));
+    Ok(PlannerResult::Planned(planned))
 }
 
 /// Returns the function `interval_span(i)`: nanoseconds of an interval, as a decimal.

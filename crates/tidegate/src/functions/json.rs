@@ -17,11 +17,12 @@ use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{DFSchema, exec_err, plan_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use sqlparser::ast::BinaryOperator;
 
+use super::operators::{Operators, Planned};
 use super::plain::{self, Parts};
 use walk::{Step, each_element, each_key, is_json, length, steps, text, walk};
 
@@ -32,7 +33,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for function in reading.into_iter().chain(others) {
         registry.register_udf(Arc::new(function))?;
     }
-    registry.register_expr_planner(Arc::new(JsonOperators))
+    registry.register_expr_planner(Arc::new(Operators(plan)))
 }
 
 /// What a function reads.
@@ -279,27 +280,18 @@ fn steps_of(path: &[ArrayRef], row: usize) -> Result<Option<Vec<Step<'_>>>> {
 }
 
 /// Plans `->` and `->>`.
-#[derive(Debug)]
-struct JsonOperators;
-
-impl ExprPlanner for JsonOperators {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        _schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let (kind, sign) = match expr.op {
-            BinaryOperator::Arrow => (Kind::Extract, "->"),
-            BinaryOperator::LongArrow => (Kind::Text, "->>"),
-            _ => return Ok(PlannerResult::Original(expr)),
-        };
-        let name = format!("{} {sign} {}", name_of(&expr.left), name_of(&expr.right));
-        let mut args = path(expr.left);
-        args.push(expr.right);
-        Ok(PlannerResult::Planned(
-            function(kind).call(args).alias(name),
-        ))
-    }
+fn plan(expr: RawBinaryExpr, _: &DFSchema) -> Planned {
+    let (kind, sign) = match expr.op {
+        BinaryOperator::Arrow => (Kind::Extract, "->"),
+        BinaryOperator::LongArrow => (Kind::Text, "->>"),
+        _ => return Ok(PlannerResult::Original(expr)),
+    };
+    let name = format!("{} {sign} {}", name_of(&expr.left), name_of(&expr.right));
+    let mut args = path(expr.left);
+    args.push(expr.right);
+    Ok(PlannerResult::Planned(
+        function(kind).call(args).alias(name),
+    ))
 }
 
 /// Returns the arguments of a `->` inside, so that a path is walked at once and not key by key.

@@ -15,12 +15,14 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions_nested::concat::array_concat_udf;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature,
 };
 use sqlparser::ast::BinaryOperator;
+
+use super::operators::Planned;
 
 /// The function of `a || b`.
 const OPERATOR: &str = "concat_lists";
@@ -53,31 +55,21 @@ fn operator() -> ScalarUDF {
 }
 
 /// Plans `||` of two lists, or of a list and NULL, before DataFusion takes NULL for a value of the list.
-#[derive(Debug)]
-pub(crate) struct ListConcats;
-
-impl ExprPlanner for ListConcats {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        if expr.op != BinaryOperator::StringConcat {
-            return Ok(PlannerResult::Original(expr));
-        }
-        // What has no type yet is no list.
-        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema))
-        else {
-            return Ok(PlannerResult::Original(expr));
-        };
-        let (depth, other) = (list_ndims(&left), list_ndims(&right));
-        let are_lists = depth == other && depth > 0;
-        if are_lists || (depth > 0 && right.is_null()) || (left.is_null() && other > 0) {
-            let call = operator().call(vec![expr.left, expr.right]);
-            return Ok(PlannerResult::Planned(call));
-        }
-        Ok(PlannerResult::Original(expr))
+pub(crate) fn plan(expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
+    if expr.op != BinaryOperator::StringConcat {
+        return Ok(PlannerResult::Original(expr));
     }
+    // What has no type yet is no list.
+    let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+        return Ok(PlannerResult::Original(expr));
+    };
+    let (depth, other) = (list_ndims(&left), list_ndims(&right));
+    let are_lists = depth == other && depth > 0;
+    if are_lists || (depth > 0 && right.is_null()) || (left.is_null() && other > 0) {
+        let call = operator().call(vec![expr.left, expr.right]);
+        return Ok(PlannerResult::Planned(call));
+    }
+    Ok(PlannerResult::Original(expr))
 }
 
 /// What becomes of NULL.

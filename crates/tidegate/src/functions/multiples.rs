@@ -12,11 +12,12 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DFSchema, internal_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
 use sqlparser::ast::BinaryOperator;
 
+use super::operators::Planned;
 use super::plain::{self, Parts};
 
 /// The name of the product of an interval and a number.
@@ -32,36 +33,27 @@ const DAYS_OF_MONTH: f64 = 30.0;
 const NANOSECONDS_OF_DAY: f64 = 86_400e9;
 
 /// Plans `*` and `/` of an interval and a number.
-#[derive(Debug)]
-pub(crate) struct IntervalMultiples;
-
-impl ExprPlanner for IntervalMultiples {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let is_product = expr.op == BinaryOperator::Multiply;
-        if !is_product && expr.op != BinaryOperator::Divide {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let of = |operand: &Expr| operand.get_type(schema).ok();
-        let (left, right) = (of(&expr.left), of(&expr.right));
-        let is_interval = |of: &Option<DataType>| matches!(of, Some(DataType::Interval(_)));
-        let is_number = |of: &Option<DataType>| of.as_ref().is_some_and(DataType::is_numeric);
-        let (interval, number) = match is_product && is_number(&left) && is_interval(&right) {
-            true => (expr.right, expr.left),
-            false if is_interval(&left) && is_number(&right) => (expr.left, expr.right),
-            false => return Ok(PlannerResult::Original(expr)),
-        };
-        let multiple = match is_product {
-            true => times(),
-            false => divided(),
-        };
-        Ok(PlannerResult::Planned(
-            multiple.call(vec![interval, number]),
-        ))
+pub(crate) fn plan(expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
+    let is_product = expr.op == BinaryOperator::Multiply;
+    if !is_product && expr.op != BinaryOperator::Divide {
+        return Ok(PlannerResult::Original(expr));
     }
+    let of = |operand: &Expr| operand.get_type(schema).ok();
+    let (left, right) = (of(&expr.left), of(&expr.right));
+    let is_interval = |of: &Option<DataType>| matches!(of, Some(DataType::Interval(_)));
+    let is_number = |of: &Option<DataType>| of.as_ref().is_some_and(DataType::is_numeric);
+    let (interval, number) = match is_product && is_number(&left) && is_interval(&right) {
+        true => (expr.right, expr.left),
+        false if is_interval(&left) && is_number(&right) => (expr.left, expr.right),
+        false => return Ok(PlannerResult::Original(expr)),
+    };
+    let multiple = match is_product {
+        true => times(),
+        false => divided(),
+    };
+    Ok(PlannerResult::Planned(
+        multiple.call(vec![interval, number]),
+    ))
 }
 
 /// Returns the functions, for plans that are read from bytes.

@@ -2,7 +2,7 @@
 //! them or take them for one value.
 //!
 //! DataFusion finds no type that two of them have in common ([`common_type`]). Operators are planned so
-//! ([`AlikeComparisons`](crate::functions::alike::AlikeComparisons)); the others get their casts before types are coerced.
+//! ([`plan`](crate::functions::alike::plan)); the others get their casts before types are coerced.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;

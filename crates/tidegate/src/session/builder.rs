@@ -27,19 +27,14 @@ use super::zones::in_session_zone;
 use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
 use crate::floats::exact;
-use crate::functions::alike::AlikeComparisons;
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
-use crate::functions::dates::DateTimes;
-use crate::functions::division::WholeQuotients;
-use crate::functions::intervals::IntervalComparisons;
 use crate::functions::len::Len;
-use crate::functions::listed_nulls::ListConcats;
-use crate::functions::multiples::IntervalMultiples;
+use crate::functions::operators::Operators;
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    approximate, counts, json, like_pattern, linear, lists, moments, ordered_lists, percentile,
-    product, single, times,
+    alike, approximate, counts, dates, division, intervals, json, like_pattern, linear,
+    listed_nulls, lists, moments, multiples, ordered_lists, percentile, product, single, times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -311,7 +306,7 @@ impl SessionBuilder {
             .with_analyzer_rule(Arc::new(PlanRule("session_zone", in_session_zone)));
         let planners = builder.expr_planners().get_or_insert_default();
         planners.insert(0, Arc::new(StringSubscripts));
-        planners.insert(0, Arc::new(ListConcats));
+        planners.insert(0, Arc::new(Operators(listed_nulls::plan)));
         let config = builder.config().get_or_insert_default();
         if let Some(options) = config.options_mut().extensions.get_mut::<TidegateOptions>() {
             let share = (memory.bytes / 4).max(PAGE_BYTES_MIN);
@@ -336,21 +331,16 @@ impl SessionBuilder {
         }
         ctx.register_udf(Len::new().into());
         ctx.register_udf(seconds::function());
-        ctx.state_ref()
-            .write()
-            .register_expr_planner(Arc::new(DateTimes))?;
-        ctx.state_ref()
-            .write()
-            .register_expr_planner(Arc::new(IntervalComparisons))?;
-        ctx.state_ref()
-            .write()
-            .register_expr_planner(Arc::new(AlikeComparisons))?;
-        ctx.state_ref()
-            .write()
-            .register_expr_planner(Arc::new(WholeQuotients))?;
-        ctx.state_ref()
-            .write()
-            .register_expr_planner(Arc::new(IntervalMultiples))?;
+        for planner in [
+            Operators(dates::plan),
+            Operators(intervals::plan),
+            Operators(alike::plan),
+            Operators(division::plan),
+            Operators(multiples::plan),
+        ] {
+            let state = ctx.state_ref();
+            state.write().register_expr_planner(Arc::new(planner))?;
+        }
         linear::register(&mut *ctx.state_ref().write())?;
         let statistics = counts::functions().into_iter().chain(moments::functions());
         let others = [
