@@ -1,5 +1,5 @@
-//! Rules made of functions: those of the physical optimizer that replace nodes one by one, from the leaves up, and those
-//! of the analyzer.
+//! Rules made of functions: those of the physical optimizer that replace nodes one by one, from the leaves up, those of
+//! the logical one, and those of the analyzer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
@@ -48,6 +49,36 @@ where
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// A rule of the logical optimizer, by its name, the order of nodes, and what rewrites one.
+pub(crate) struct LogicalRule<F>(pub(crate) &'static str, pub(crate) ApplyOrder, pub(crate) F);
+
+impl<F> fmt::Debug for LogicalRule<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl<F> OptimizerRule for LogicalRule<F>
+where
+    F: Fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+{
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(self.1)
+    }
+
+    fn rewrite(
+        &self,
+        node: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        self.2(node)
     }
 }
 

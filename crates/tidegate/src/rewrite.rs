@@ -58,10 +58,11 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use crate::accounted::changes::change_named_rows;
-use crate::node_rule::{NodeRule, PlanRule};
+use crate::node_rule::{LogicalRule, NodeRule, PlanRule};
 use alike::cast_alike;
 use bounded_values::bound_values;
 use calls::rewrite_calls;
@@ -69,8 +70,8 @@ use column_types::name_types;
 use copied_spans::write_copied_spans;
 use date_frames::range_over_dates;
 use dependent_subqueries::join_dependent_subqueries;
-use dictionary_keys::DecodeKeys;
-use distinct_arguments::SplitDistinctArguments;
+use dictionary_keys::decode_join_keys;
+use distinct_arguments::split_distinct_arguments;
 use empty_subqueries::null_of_no_row;
 use far_dates::compare_far_dates;
 use filtered_aggregates::guard_filtered_aggregates;
@@ -84,10 +85,10 @@ use null_safe_joins::{Kept, has_null_safe_join, is_null_safe_join};
 use number_types::type_numbers;
 use predicate_subqueries::count_subqueries;
 use repeated_names::PushByUniqueNames;
-use self_equalities::TurnSelfEqualities;
+use self_equalities::turn_self_equalities;
 use set_copies::number_copies;
 use value_lists::separate_lists;
-use windows::{ComputeKeys, drop_repeated_keys};
+use windows::{compute_window_keys, drop_repeated_keys};
 
 /// Keeps a rule that pushes filters down from columns of repeated names.
 pub(crate) fn by_unique_names(
@@ -103,6 +104,11 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let join = PlanRule("join_dependent_subqueries", join_dependent_subqueries);
     let spans = PlanRule("write_copied_spans", write_copied_spans);
     let far_dates = PlanRule("compare_far_dates", compare_far_dates);
+    let (down, up) = (ApplyOrder::TopDown, ApplyOrder::BottomUp);
+    let split = LogicalRule("split_distinct_arguments", down, split_distinct_arguments);
+    let keys = LogicalRule("compute_window_keys", up, compute_window_keys);
+    let decode = LogicalRule("decode_join_keys", up, decode_join_keys);
+    let turn = LogicalRule("turn_self_equalities", up, turn_self_equalities);
     let mut builder = builder
         // Before the others: what they put above a scan hides its rows.
         .with_analyzer_rule(Arc::new(PlanRule("change_named_rows", change_named_rows)))
@@ -120,10 +126,10 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(join))
         .with_analyzer_rule(Arc::new(PlanRule("number_copies", number_copies)))
         .with_analyzer_rule(Arc::new(PlanRule("drop_repeated_keys", drop_repeated_keys)))
-        .with_optimizer_rule(Arc::new(SplitDistinctArguments))
-        .with_optimizer_rule(Arc::new(ComputeKeys))
-        .with_optimizer_rule(Arc::new(DecodeKeys))
-        .with_optimizer_rule(Arc::new(TurnSelfEqualities));
+        .with_optimizer_rule(Arc::new(split))
+        .with_optimizer_rule(Arc::new(keys))
+        .with_optimizer_rule(Arc::new(decode))
+        .with_optimizer_rule(Arc::new(turn));
     let before_types = PlanRule("range_over_dates", range_over_dates);
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.insert(0, Arc::new(before_types));

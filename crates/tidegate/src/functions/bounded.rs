@@ -37,7 +37,7 @@ use parking_lot::RwLock;
 
 use super::folding::is_folding;
 use crate::error::{Error, ErrorKind};
-pub(crate) use operator::BoundedConcat;
+pub(crate) use operator::bounded_concat;
 use sizes::{BOUNDED, Estimate, bytes_of, constant_bytes, longest_pattern, takes_lists};
 
 /// Constants with larger values are not folded: each row of a batch may hold a copy.

@@ -1,7 +1,7 @@
 //! Dates and intervals that have a time of day.
 //!
 //! Arrow adds an interval to a date as whole days, and drops hours. PostgreSQL makes a timestamp of the date first. So
-//! does [`DateTimes`] where an interval has, or may have, a time of day; a literal of whole days, also so many times, leaves a date a date.
+//! does [`plan`] where an interval has, or may have, a time of day; a literal of whole days, also so many times, leaves a date a date.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};

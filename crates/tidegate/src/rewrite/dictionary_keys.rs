@@ -8,31 +8,12 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 /// Joins by integers where a key is a dictionary of them.
-#[derive(Debug)]
-pub(super) struct DecodeKeys;
-
-impl OptimizerRule for DecodeKeys {
-    fn name(&self) -> &str {
-        "decode_join_keys"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Join(join) => decoded(join),
-            plan => Ok(Transformed::no(plan)),
-        }
+pub(super) fn decode_join_keys(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Join(join) => decoded(join),
+        plan => Ok(Transformed::no(plan)),
     }
 }
 

@@ -27,8 +27,6 @@ use datafusion::functions_aggregate::min_max::max_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, lit};
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::floats::{canonical, extremes};
 
@@ -36,30 +34,13 @@ use crate::floats::{canonical, extremes};
 const ARMS_MAX: usize = 6;
 
 /// Makes an aggregate for each DISTINCT argument.
-#[derive(Debug)]
-pub(super) struct SplitDistinctArguments;
-
-impl OptimizerRule for SplitDistinctArguments {
-    fn name(&self) -> &str {
-        "split_distinct_arguments"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = &plan else {
-            return Ok(Transformed::no(plan));
-        };
-        match arms_of(aggregate) {
-            Some(arms) => Ok(Transformed::yes(split(aggregate, &arms)?)),
-            None => Ok(Transformed::no(plan)),
-        }
+pub(super) fn split_distinct_arguments(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Aggregate(aggregate) = &plan else {
+        return Ok(Transformed::no(plan));
+    };
+    match arms_of(aggregate) {
+        Some(arms) => Ok(Transformed::yes(split(aggregate, &arms)?)),
+        None => Ok(Transformed::no(plan)),
     }
 }
 

@@ -7,33 +7,14 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 /// Turns such equalities; comes after filters are where they stay.
-#[derive(Debug)]
-pub(super) struct TurnSelfEqualities;
-
-impl OptimizerRule for TurnSelfEqualities {
-    fn name(&self) -> &str {
-        "turn_self_equalities"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::TableScan(_) => {
-                plan.map_expressions(|expr| expr.transform_up(|part| Ok(turned(part))))
-            }
-            plan => Ok(Transformed::no(plan)),
+pub(super) fn turn_self_equalities(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::TableScan(_) => {
+            plan.map_expressions(|expr| expr.transform_up(|part| Ok(turned(part))))
         }
+        plan => Ok(Transformed::no(plan)),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A window's function that partitions or orders by an expression is refused where the expression's range is not
 //! known, as that of `x < 0` over floats; and functions of one node must share their keys, of which one may have been
 //! folded, or become a column, alone. So keys are computed below the window, and are columns, and a window is one for
-//! each set of keys ([`ComputeKeys`]). Keys of ordered aggregates and of `DISTINCT ON` must differ from each other; a
+//! each set of keys ([`compute_window_keys`]). Keys of ordered aggregates and of `DISTINCT ON` must differ from each other; a
 //! key that repeats one before it orders nothing, and is dropped ([`drop_repeated_keys`]).
 
 use std::sync::Arc;
@@ -14,34 +14,15 @@ use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::logical_plan::{Distinct, Window};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::walk::change_named;
 use crate::floats::canonical::is_canonical;
 
 /// Computes the keys of windows below them.
-#[derive(Debug)]
-pub(super) struct ComputeKeys;
-
-impl OptimizerRule for ComputeKeys {
-    fn name(&self) -> &str {
-        "compute_window_keys"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Window(window) => compute_keys(window),
-            plan => Ok(Transformed::no(plan)),
-        }
+pub(super) fn compute_window_keys(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Window(window) => compute_keys(window),
+        plan => Ok(Transformed::no(plan)),
     }
 }
 

@@ -27,7 +27,7 @@ use super::zones::in_session_zone;
 use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
 use crate::floats::exact;
-use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
+use crate::functions::bounded::{FunctionMemory, bound, bounded_concat};
 use crate::functions::len::Len;
 use crate::functions::operators::Operators;
 use crate::functions::subscripts::StringSubscripts;
@@ -297,7 +297,7 @@ impl SessionBuilder {
         let builder = SessionStateBuilder::new()
             .with_config(self.config()?.with_extension(Arc::clone(stores.failures())))
             .with_runtime_env(environment)
-            .with_optimizer_rule(Arc::new(BoundedConcat::new(&function_memory)))
+            .with_optimizer_rule(bounded_concat(&function_memory))
             .with_type_planner(Arc::new(SqlTypes))
             .with_analyzer_rule(Arc::new(of_columns))
             .with_analyzer_rule(Arc::new(without_seconds))

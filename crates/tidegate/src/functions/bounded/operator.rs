@@ -12,80 +12,59 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
+use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::{Bounded, FunctionMemory};
 use crate::functions::bounded::sizes::{Estimate, sum};
 use crate::functions::plain::{self, Parts};
+use crate::node_rule::LogicalRule;
 
-/// Writes `a || b` of two strings as a call of a function that asks for memory.
-#[derive(Debug)]
-pub(crate) struct BoundedConcat {
-    function: Arc<ScalarUDF>,
+/// Returns the rule that writes `a || b` of two strings as a call of a function that asks for memory.
+pub(crate) fn bounded_concat(memory: &FunctionMemory) -> Arc<dyn OptimizerRule + Send + Sync> {
+    let function = ScalarUDF::new_from_impl(Bounded {
+        inner: Arc::new(string_concat()),
+        estimate: Estimate::Exact(sum),
+        memory: memory.clone(),
+    });
+    let rewrite = move |plan| concat_by(&function, plan);
+    Arc::new(LogicalRule("bounded_concat", ApplyOrder::BottomUp, rewrite))
 }
 
-impl BoundedConcat {
-    pub(crate) fn new(memory: &FunctionMemory) -> Self {
-        let function = Bounded {
-            inner: Arc::new(string_concat()),
-            estimate: Estimate::Exact(sum),
-            memory: memory.clone(),
-        };
-        Self {
-            function: Arc::new(ScalarUDF::new_from_impl(function)),
-        }
+fn concat_by(function: &ScalarUDF, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut has_any = false;
+    for expr in plan.expressions() {
+        has_any |= expr.exists(|part| Ok(is_concat(part)))?;
     }
-}
-
-impl OptimizerRule for BoundedConcat {
-    fn name(&self) -> &str {
-        "bounded_concat"
+    if !has_any {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let mut has_any = false;
-        for expr in plan.expressions() {
-            has_any |= expr.exists(|part| Ok(is_concat(part)))?;
-        }
-        if !has_any {
-            return Ok(Transformed::no(plan));
-        }
-        let schema = match &plan {
-            LogicalPlan::TableScan(scan) => Arc::clone(&scan.projected_schema),
-            plan => Arc::new(merge_schema(&plan.inputs())),
-        };
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let rewritten = expr.transform_up(|part| match part {
-                Expr::BinaryExpr(BinaryExpr {
-                    left,
-                    op: Operator::StringConcat,
-                    right,
-                }) => {
-                    let of = left.get_type(&schema).ok();
-                    let is_string = of.as_ref().is_some_and(DataType::is_string);
-                    if is_string && of == right.get_type(&schema).ok() {
-                        let call = self.function.call(vec![*left, *right]);
-                        return Ok(Transformed::yes(call));
-                    }
-                    let kept = BinaryExpr::new(left, Operator::StringConcat, right);
-                    Ok(Transformed::no(Expr::BinaryExpr(kept)))
+    let schema = match &plan {
+        LogicalPlan::TableScan(scan) => Arc::clone(&scan.projected_schema),
+        plan => Arc::new(merge_schema(&plan.inputs())),
+    };
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|part| match part {
+            Expr::BinaryExpr(BinaryExpr {
+                left,
+                op: Operator::StringConcat,
+                right,
+            }) => {
+                let of = left.get_type(&schema).ok();
+                let is_string = of.as_ref().is_some_and(DataType::is_string);
+                if is_string && of == right.get_type(&schema).ok() {
+                    let call = function.call(vec![*left, *right]);
+                    return Ok(Transformed::yes(call));
                 }
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(rewritten.update_data(|expr| name.restore(expr)))
-        })
-    }
+                let kept = BinaryExpr::new(left, Operator::StringConcat, right);
+                Ok(Transformed::no(Expr::BinaryExpr(kept)))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    })
 }
 
 fn is_concat(expr: &Expr) -> bool {
