@@ -3,10 +3,10 @@
 use arrow_schema::DataType;
 
 use super::kernel::{Body, Kernel};
-use super::{Accuracy, Arguments, Lowered, Signature};
+use super::{Accuracy, Arguments, Lowered, ScalarEntry, Signature};
 use crate::check::Unsupported;
 use crate::interval::FloatRange;
-use crate::program::{Builder, Class, Nullable, Type, ValueId};
+use crate::program::{Builder, Class, FloatOp, Nullable, Type, ValueId};
 use crate::types::is_float;
 
 /// Makes a kernel of doubles, of whose results nothing is known.
@@ -38,6 +38,25 @@ pub(super) const fn single(
         body: Body::Single(body),
         gives: any_single,
         cuda: Some(cuda),
+    }
+}
+
+/// Makes the entry of a function of one float.
+pub(super) const fn entry(
+    datafusion: &'static [&'static str],
+    types: fn(&Signature) -> Result<(), Unsupported>,
+    lower: fn(&mut Builder, &mut Arguments<'_>) -> Lowered,
+    accuracy: Accuracy,
+) -> ScalarEntry {
+    ScalarEntry {
+        name: datafusion[0],
+        datafusion,
+        constants: &[],
+        arity: (1, 1),
+        types,
+        lower,
+        accuracy,
+        signatures: || signatures(1),
     }
 }
 
@@ -105,6 +124,23 @@ pub(super) fn strict(
     let ([value], valid) = arguments.strict(builder)?;
     let value = compute(builder, value);
     Ok(Nullable { value, valid })
+}
+
+/// Lowers the product with a constant of the argument's width.
+pub(super) fn scaled(
+    builder: &mut Builder,
+    arguments: &mut Arguments<'_>,
+    double: f64,
+    single: f32,
+) -> Lowered {
+    let factor = match arguments.signature.arguments[0] {
+        DataType::Float32 => f64::from(single),
+        _ => double,
+    };
+    strict(builder, arguments, |builder, value| {
+        let factor = constant(builder, factor, value);
+        builder.float2(FloatOp::Multiply, value, factor)
+    })
 }
 
 /// Returns the signatures of a function of so many floats.

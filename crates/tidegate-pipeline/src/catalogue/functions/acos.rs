@@ -2,16 +2,12 @@
 
 use crate::catalogue::{Accuracy, Kernel, ScalarEntry, floats};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "acos",
-    datafusion: &["acos"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| floats::types("acos", signature),
-    lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
-    accuracy: DOUBLE.accuracy,
-    signatures: || floats::signatures(1),
-}];
+pub(super) static ENTRIES: &[ScalarEntry] = &[floats::entry(
+    &["acos"],
+    |signature| floats::types("acos", signature),
+    |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
+    DOUBLE.accuracy,
+)];
 
 static DOUBLE: Kernel = floats::double("acos", f64::acos, "acos({0})", Accuracy::Ulps(4));
 static SINGLE: Kernel = floats::single(

@@ -2,16 +2,12 @@
 
 use crate::catalogue::{Accuracy, Kernel, ScalarEntry, floats};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "asin",
-    datafusion: &["asin"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| floats::types("asin", signature),
-    lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
-    accuracy: DOUBLE.accuracy,
-    signatures: || floats::signatures(1),
-}];
+pub(super) static ENTRIES: &[ScalarEntry] = &[floats::entry(
+    &["asin"],
+    |signature| floats::types("asin", signature),
+    |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
+    DOUBLE.accuracy,
+)];
 
 static DOUBLE: Kernel = floats::double("asin", f64::asin, "asin({0})", Accuracy::Ulps(4));
 static SINGLE: Kernel = floats::single(

@@ -2,16 +2,12 @@
 
 use crate::catalogue::{Accuracy, Kernel, ScalarEntry, floats};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "cbrt",
-    datafusion: &["cbrt"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| floats::types("cbrt", signature),
-    lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
-    accuracy: DOUBLE.accuracy,
-    signatures: || floats::signatures(1),
-}];
+pub(super) static ENTRIES: &[ScalarEntry] = &[floats::entry(
+    &["cbrt"],
+    |signature| floats::types("cbrt", signature),
+    |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
+    DOUBLE.accuracy,
+)];
 
 static DOUBLE: Kernel = floats::double("cbrt", f64::cbrt, "cbrt({0})", Accuracy::Ulps(3));
 static SINGLE: Kernel = floats::single(

@@ -1,26 +1,13 @@
 //! `degrees(a)` of radians. A product, which every backend rounds alike.
 
-use arrow_schema::DataType;
-
 use crate::catalogue::{Accuracy, ScalarEntry, floats};
-use crate::program::FloatOp;
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "degrees",
-    datafusion: &["degrees"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| floats::types("degrees", signature),
-    lower: |builder, arguments| {
-        let factor = match arguments.signature.arguments[0] {
-            DataType::Float32 => f64::from(f32::to_degrees(1.0)),
-            _ => f64::to_degrees(1.0),
-        };
-        floats::strict(builder, arguments, |builder, value| {
-            let factor = floats::constant(builder, factor, value);
-            builder.float2(FloatOp::Multiply, value, factor)
-        })
+pub(super) static ENTRIES: &[ScalarEntry] = &[floats::entry(
+    &["degrees"],
+    |signature| floats::types("degrees", signature),
+    |builder, arguments| {
+        let (double, single) = (f64::to_degrees(1.0), f32::to_degrees(1.0));
+        floats::scaled(builder, arguments, double, single)
     },
-    accuracy: Accuracy::Exact,
-    signatures: || floats::signatures(1),
-}];
+    Accuracy::Exact,
+)];

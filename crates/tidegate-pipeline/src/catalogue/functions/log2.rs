@@ -2,16 +2,12 @@
 
 use crate::catalogue::{Accuracy, Kernel, ScalarEntry, floats};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "log2",
-    datafusion: &["log2"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| floats::types("log2", signature),
-    lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
-    accuracy: DOUBLE.accuracy,
-    signatures: || floats::signatures(1),
-}];
+pub(super) static ENTRIES: &[ScalarEntry] = &[floats::entry(
+    &["log2"],
+    |signature| floats::types("log2", signature),
+    |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
+    DOUBLE.accuracy,
+)];
 
 static DOUBLE: Kernel = floats::double("log2", f64::log2, "log2({0})", Accuracy::Ulps(3));
 static SINGLE: Kernel = floats::single(

@@ -2,16 +2,12 @@
 
 use crate::catalogue::{Accuracy, Kernel, ScalarEntry, floats};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "signum",
-    datafusion: &["signum"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| floats::types("signum", signature),
-    lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
-    accuracy: Accuracy::Exact,
-    signatures: || floats::signatures(1),
-}];
+pub(super) static ENTRIES: &[ScalarEntry] = &[floats::entry(
+    &["signum"],
+    |signature| floats::types("signum", signature),
+    |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
+    Accuracy::Exact,
+)];
 
 static DOUBLE: Kernel = Kernel {
     gives: floats::next_to_argument,

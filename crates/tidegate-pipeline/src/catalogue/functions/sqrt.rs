@@ -3,16 +3,12 @@
 use crate::catalogue::{Accuracy, Arguments, Kernel, Lowered, ScalarEntry, floats};
 use crate::program::{Builder, Comparison, Nullable, Raised};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "sqrt",
-    datafusion: &["sqrt"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| floats::types("sqrt", signature),
+pub(super) static ENTRIES: &[ScalarEntry] = &[floats::entry(
+    &["sqrt"],
+    |signature| floats::types("sqrt", signature),
     lower,
-    accuracy: Accuracy::Exact,
-    signatures: || floats::signatures(1),
-}];
+    Accuracy::Exact,
+)];
 
 const NEGATIVE: &str = "cannot take square root of a negative number";
 
