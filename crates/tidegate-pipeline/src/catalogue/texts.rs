@@ -3,11 +3,31 @@
 use arrow_schema::DataType;
 
 use super::kernel::{Body, Kernel, TextArgument};
-use super::{Accuracy, Signature};
+use super::{Accuracy, Arguments, Lowered, ScalarEntry, Signature};
 use crate::check::Unsupported;
 use crate::interval::Interval;
-use crate::program::Type;
+use crate::program::{Builder, Type};
 use crate::types::is_string;
+
+/// Makes the entry of a function of texts, whose values are the same wherever they are computed.
+pub(super) const fn entry(
+    datafusion: &'static [&'static str],
+    arity: (usize, usize),
+    types: fn(&Signature) -> Result<(), Unsupported>,
+    lower: fn(&mut Builder, &mut Arguments<'_>) -> Lowered,
+    signatures: fn() -> Vec<Signature>,
+) -> ScalarEntry {
+    ScalarEntry {
+        name: datafusion[0],
+        datafusion,
+        constants: &[],
+        arity,
+        types,
+        lower,
+        accuracy: Accuracy::Exact,
+        signatures,
+    }
+}
 
 /// Makes a kernel that gives a text.
 pub(super) const fn kernel(
@@ -59,26 +79,47 @@ pub(super) fn takes(name: &str, signature: &Signature, texts: usize) -> Result<(
     Ok(())
 }
 
-/// Checks that the result is of the first argument's type.
-pub(super) fn gives_first(name: &str, signature: &Signature) -> Result<(), Unsupported> {
+/// Checks that so many texts are taken, and that the result is of the first argument's type.
+pub(super) fn gives_first(
+    name: &str,
+    signature: &Signature,
+    texts: usize,
+) -> Result<(), Unsupported> {
+    takes(name, signature, texts)?;
     signature.gives(name, &signature.arguments[0])
 }
 
-/// Checks that the result is a text without a dictionary.
-pub(super) fn gives_text(name: &str, signature: &Signature) -> Result<(), Unsupported> {
+/// Checks that so many texts are taken, and that the result is a text without a dictionary.
+pub(super) fn gives_text(
+    name: &str,
+    signature: &Signature,
+    texts: usize,
+) -> Result<(), Unsupported> {
+    takes(name, signature, texts)?;
     match signature.result.is_string() {
         true => Ok(()),
         false => Err(Unsupported::new(format!("{name} as {}", signature.result))),
     }
 }
 
-/// Checks that the result is an integer as wide as the offsets of the first argument.
-pub(super) fn gives_offset(name: &str, signature: &Signature) -> Result<(), Unsupported> {
+/// Checks that so many texts are taken, and that the result is an integer as wide as the offsets of the first one.
+pub(super) fn gives_offset(
+    name: &str,
+    signature: &Signature,
+    texts: usize,
+) -> Result<(), Unsupported> {
+    takes(name, signature, texts)?;
     match &signature.arguments[0] {
         DataType::Utf8 | DataType::Utf8View => signature.gives(name, &DataType::Int32),
         DataType::LargeUtf8 => signature.gives(name, &DataType::Int64),
         other => Err(Unsupported::new(format!("{name} of {other}"))),
     }
+}
+
+/// Checks that two texts are taken, and that the result is a boolean.
+pub(super) fn gives_boolean(name: &str, signature: &Signature) -> Result<(), Unsupported> {
+    takes(name, signature, 2)?;
+    signature.gives_boolean(name)
 }
 
 /// Returns signatures of so many texts and so many integers, with what they give.

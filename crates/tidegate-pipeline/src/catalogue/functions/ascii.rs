@@ -1,21 +1,18 @@
 //! `ascii(a)`: the code point of the first character, 0 if there is none.
 
 use crate::catalogue::texts::{self, takes};
-use crate::catalogue::{Accuracy, Body, Kernel, ScalarEntry};
+use crate::catalogue::{Body, Kernel, ScalarEntry};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "ascii",
-    datafusion: &["ascii"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| {
+pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
+    &["ascii"],
+    (1, 1),
+    |signature| {
         takes("ascii", signature, 1)?;
         signature.gives("ascii", &arrow_schema::DataType::Int32)
     },
-    lower: |builder, arguments| arguments.call(builder, &KERNEL),
-    accuracy: Accuracy::Exact,
-    signatures: || texts::signatures(1, 0, |_| arrow_schema::DataType::Int32),
-}];
+    |builder, arguments| arguments.call(builder, &KERNEL),
+    || texts::signatures(1, 0, |_| arrow_schema::DataType::Int32),
+)];
 
 static KERNEL: Kernel = texts::measure(
     "ascii",

@@ -1,20 +1,14 @@
 //! `bit_length(a)`.
 
-use crate::catalogue::texts::{self, gives_offset, takes};
-use crate::catalogue::{Accuracy, Body, Kernel, ScalarEntry};
+use crate::catalogue::texts::{self, gives_offset};
+use crate::catalogue::{Body, Kernel, ScalarEntry};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "bit_length",
-    datafusion: &["bit_length"],
-    constants: &[],
-    arity: (1, 1),
-    types: |signature| {
-        takes("bit_length", signature, 1)?;
-        gives_offset("bit_length", signature)
-    },
-    lower: |builder, arguments| arguments.call(builder, &KERNEL),
-    accuracy: Accuracy::Exact,
-    signatures: || texts::signatures(1, 0, texts::offset),
-}];
+pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
+    &["bit_length"],
+    (1, 1),
+    |signature| gives_offset("bit_length", signature, 1),
+    |builder, arguments| arguments.call(builder, &KERNEL),
+    || texts::signatures(1, 0, texts::offset),
+)];
 
 static KERNEL: Kernel = texts::measure("bit_length", Body::TextInt(|text| (text.len() * 8) as i64));

@@ -1,26 +1,20 @@
 //! `concat(a, …)`: what is there, one after another; never NULL.
 
-use crate::catalogue::texts::{self, gives_text, takes};
-use crate::catalogue::{Accuracy, Arguments, Kernel, Lowered, ScalarEntry};
+use crate::catalogue::texts::{self, gives_text};
+use crate::catalogue::{Arguments, Kernel, Lowered, ScalarEntry};
 use crate::program::{Builder, Nullable};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "concat",
-    datafusion: &["concat"],
-    constants: &[],
-    arity: (1, usize::MAX),
-    types: |signature| {
-        takes("concat", signature, signature.arguments.len())?;
-        gives_text("concat", signature)
-    },
+pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
+    &["concat"],
+    (1, usize::MAX),
+    |signature| gives_text("concat", signature, signature.arguments.len()),
     lower,
-    accuracy: Accuracy::Exact,
-    signatures: || {
+    || {
         [1, 2, 3]
             .map(|num| texts::signatures(num, 0, Clone::clone))
             .concat()
     },
-}];
+)];
 
 static KERNEL: Kernel = texts::kernel("concat", |arguments| {
     let texts = arguments.iter().map(|argument| argument.text());

@@ -1,21 +1,15 @@
 //! `left(a, n)`: the first `n` characters; for `n` below 0 all but the last ones.
 
-use crate::catalogue::texts::{self, gives_first, takes};
-use crate::catalogue::{Accuracy, Kernel, ScalarEntry};
+use crate::catalogue::texts::{self, gives_first};
+use crate::catalogue::{Kernel, ScalarEntry};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "left",
-    datafusion: &["left"],
-    constants: &[],
-    arity: (2, 2),
-    types: |signature| {
-        takes("left", signature, 1)?;
-        gives_first("left", signature)
-    },
-    lower: |builder, arguments| arguments.call(builder, &KERNEL),
-    accuracy: Accuracy::Exact,
-    signatures: || texts::signatures(1, 1, Clone::clone),
-}];
+pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
+    &["left"],
+    (2, 2),
+    |signature| gives_first("left", signature, 1),
+    |builder, arguments| arguments.call(builder, &KERNEL),
+    || texts::signatures(1, 1, Clone::clone),
+)];
 
 static KERNEL: Kernel = texts::kernel("left", |arguments| {
     let (text, n) = (arguments[0].text(), arguments[1].int());

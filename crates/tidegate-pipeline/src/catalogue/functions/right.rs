@@ -1,21 +1,15 @@
 //! `right(a, n)`: the last `n` characters; for `n` below 0 all but the first ones. Nothing for the least integer.
 
-use crate::catalogue::texts::{self, gives_first, takes};
-use crate::catalogue::{Accuracy, Kernel, ScalarEntry};
+use crate::catalogue::texts::{self, gives_first};
+use crate::catalogue::{Kernel, ScalarEntry};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "right",
-    datafusion: &["right"],
-    constants: &[],
-    arity: (2, 2),
-    types: |signature| {
-        takes("right", signature, 1)?;
-        gives_first("right", signature)
-    },
-    lower: |builder, arguments| arguments.call(builder, &KERNEL),
-    accuracy: Accuracy::Exact,
-    signatures: || texts::signatures(1, 1, Clone::clone),
-}];
+pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
+    &["right"],
+    (2, 2),
+    |signature| gives_first("right", signature, 1),
+    |builder, arguments| arguments.call(builder, &KERNEL),
+    || texts::signatures(1, 1, Clone::clone),
+)];
 
 static KERNEL: Kernel = texts::kernel("right", |arguments| {
     let (text, n) = (arguments[0].text(), arguments[1].int());

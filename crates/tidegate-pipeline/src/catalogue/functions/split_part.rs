@@ -1,23 +1,17 @@
 //! `split_part(a, delimiter, n)`: the `n`th part, from the end for `n` below 0; place 0 raises. An empty
 //! delimiter does not divide.
 
-use crate::catalogue::texts::{self, gives_text, takes};
-use crate::catalogue::{Accuracy, Arguments, Kernel, Lowered, ScalarEntry};
+use crate::catalogue::texts::{self, gives_text};
+use crate::catalogue::{Arguments, Kernel, Lowered, ScalarEntry};
 use crate::program::{Builder, Comparison, Nullable, Raised};
 
-pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
-    name: "split_part",
-    datafusion: &["split_part"],
-    constants: &[],
-    arity: (3, 3),
-    types: |signature| {
-        takes("split_part", signature, 2)?;
-        gives_text("split_part", signature)
-    },
+pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
+    &["split_part"],
+    (3, 3),
+    |signature| gives_text("split_part", signature, 2),
     lower,
-    accuracy: Accuracy::Exact,
-    signatures: || texts::signatures(2, 1, Clone::clone),
-}];
+    || texts::signatures(2, 1, Clone::clone),
+)];
 
 const PLACE: &str = "field position must not be zero";
 
