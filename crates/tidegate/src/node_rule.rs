@@ -11,7 +11,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
 /// A rule of the physical optimizer, by its name, with what makes another node of one; `None` leaves the node as it is.
 pub(crate) struct NodeRule<F>(pub(crate) &'static str, pub(crate) F);
@@ -50,6 +50,31 @@ where
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Puts a node over other inputs.
+pub(crate) fn over(
+    node: &Arc<dyn ExecutionPlan>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(node).replace_children(inputs, options)
+}
+
+/// Puts a node over what its inputs become, which has their properties; returns the node itself if none of them changes.
+pub(crate) fn over_changed(
+    node: &Arc<dyn ExecutionPlan>,
+    change: impl FnMut(&Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let children = node.children();
+    let changed = children.iter().copied().map(change);
+    let inputs = changed.collect::<Result<Vec<_>>>()?;
+    let mut pairs = inputs.iter().zip(children);
+    if pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
+        return Ok(Arc::clone(node));
+    }
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+    Arc::clone(node).replace_children(inputs, options)
 }
 
 /// A rule of the logical optimizer, by its name, the order of nodes, and what rewrites one.

@@ -18,9 +18,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::Pipeline;
 use tidegate_pipeline::program::inexact_decision;
@@ -37,7 +35,7 @@ use crate::leaf::parquet::pages::runtime_filter_ids;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_groups};
-use crate::node_rule::NodeRule;
+use crate::node_rule::{NodeRule, over_changed};
 use crate::options::{
     CacheMode, DeviceList, FloatSums, HostEngineMode, RegionForms, ReplayedPlacement,
     TidegateOptions,
@@ -192,20 +190,7 @@ impl Placer<'_> {
     }
 
     fn place_inputs(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        let children = plan.children();
-        let placed = children
-            .iter()
-            .map(|input| self.place(input))
-            .collect::<Result<Vec<_>>>()?;
-        let unchanged = placed
-            .iter()
-            .zip(&children)
-            .all(|(new, old)| Arc::ptr_eq(new, old));
-        if unchanged {
-            return Ok(Arc::clone(plan));
-        }
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-        Arc::clone(plan).replace_children(placed, options)
+        over_changed(plan, |input| self.place(input))
     }
 
     fn may_want_atomic(&self) -> bool {

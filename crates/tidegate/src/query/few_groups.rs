@@ -17,7 +17,7 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use super::semi_join_reduction::over;
+use crate::node_rule::over;
 use crate::spread::SpreadPlanner;
 
 /// The maximum number of groups, those of all partitions together, that the scheduler aggregates.

@@ -11,12 +11,13 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
+use crate::node_rule::over;
 use crate::spread::{Extent, is_local};
 
 /// Returns the larger side of a join without rows that cannot match. `None` if the join gives such rows, if a key is an
@@ -101,15 +102,6 @@ fn copied(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
     let inputs = plan.children().into_iter().map(copied);
     over(plan, inputs.collect::<Result<_>>()?)
-}
-
-/// Puts a node over other inputs.
-pub(super) fn over(
-    node: &Arc<dyn ExecutionPlan>,
-    inputs: Vec<Arc<dyn ExecutionPlan>>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(node).replace_children(inputs, options)
 }
 
 fn is_filtered(side: &Arc<dyn ExecutionPlan>) -> bool {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use datafusion::common::internal_err;
 use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+
+use crate::node_rule::over;
 
 /// Returns the chain with `leaf` in place of its leaf; every node above is new.
 pub(crate) fn with_leaf(
@@ -25,8 +27,7 @@ pub(crate) fn with_leaf(
     if exchanges == Exchanges::Drop && chain.is::<RepartitionExec>() {
         return Ok(input);
     }
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(chain).replace_children(vec![input], options)
+    over(chain, vec![input])
 }
 
 /// Returns the first node of a chain, from its root down, that has this name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::floats::exact::replacement;
 use crate::functions::linear;
@@ -18,9 +18,8 @@ pub(crate) fn with_exact_sums(
     if kept(plan) {
         return Ok(Arc::clone(plan));
     }
-    let inputs = plan.children();
+    let inputs = plan.children().into_iter();
     let changed = inputs
-        .iter()
         .map(|input| with_exact_sums(input, kept))
         .collect::<Result<Vec<_>>>()?;
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
@@ -29,12 +28,7 @@ pub(crate) fn with_exact_sums(
     {
         return exact_aggregate(aggregate, input);
     }
-    let mut pairs = changed.iter().zip(&inputs);
-    if pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
-        return Ok(Arc::clone(plan));
-    }
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(plan).replace_children(changed, options)
+    replace_children_if_necessary(Arc::clone(plan), changed)
 }
 
 /// Returns an aggregate whose calls are exact where they can be.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use datafusion::error::Result;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::ExecutionPlan;
 
 use crate::leaf::parquet::pages::runtime_filter_ids;
+use crate::node_rule::over_changed;
 use crate::region::PipelineExec;
 use crate::region::join_keys::{JoinKeys, JoinKeysExec};
 
@@ -42,19 +43,7 @@ fn noting(
     if plan.is::<PipelineExec>() {
         return Ok(Arc::clone(plan));
     }
-    let children = plan.children();
-    let inputs = children
-        .iter()
-        .map(|input| noting(input, filters, noted))
-        .collect::<Result<Vec<_>>>()?;
-    let mut pairs = inputs.iter().zip(&children);
-    let plan = match pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
-        true => Arc::clone(plan),
-        false => {
-            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            Arc::clone(plan).replace_children(inputs, options)?
-        }
-    };
+    let plan = over_changed(plan, |input| noting(input, filters, noted))?;
     Ok(match JoinKeysExec::noting(&plan, filters)? {
         Some((join, keys)) => {
             noted.push(keys);

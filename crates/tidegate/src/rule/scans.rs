@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use datafusion::error::Result;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::ExecutionPlan;
 
+use crate::node_rule::over_changed;
 use crate::region::PipelineExec;
 
 /// Gives each scan of a plan, outside of regions, to `replace`; `None` leaves it as it is.
@@ -15,18 +16,8 @@ pub(super) fn map_scans(
     if plan.is::<PipelineExec>() {
         return Ok(Arc::clone(plan));
     }
-    let children = plan.children();
-    if children.is_empty() {
+    if plan.children().is_empty() {
         return Ok(replace(plan).unwrap_or_else(|| Arc::clone(plan)));
     }
-    let replaced = children
-        .iter()
-        .map(|input| map_scans(input, replace))
-        .collect::<Result<Vec<_>>>()?;
-    let mut pairs = replaced.iter().zip(&children);
-    if pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
-        return Ok(Arc::clone(plan));
-    }
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-    Arc::clone(plan).replace_children(replaced, options)
+    over_changed(plan, |input| map_scans(input, replace))
 }

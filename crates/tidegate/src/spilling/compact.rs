@@ -16,12 +16,12 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{Stream, StreamExt, stream};
 
 use crate::files::whole::writes_text;
-use crate::node_rule::Replaced;
+use crate::node_rule::{Replaced, over};
 use crate::unary::{StreamOperator, streamed};
 
 /// Bytes beside its rows that an array may hold on to.
@@ -56,9 +56,7 @@ fn over_compact(
     bytes_max: usize,
 ) -> Replaced {
     let input = streamed(input, Compact { bytes_max });
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    let node = Arc::clone(node).replace_children(vec![input], options);
-    node.map(Some)
+    over(node, vec![input]).map(Some)
 }
 
 /// Copies batches whose buffers hold much more than their rows, and cuts large ones.

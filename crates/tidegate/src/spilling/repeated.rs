@@ -20,15 +20,15 @@ use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
 };
 use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{Stream, StreamExt, stream};
 
 use crate::error::{Error, ErrorKind, causes};
-use crate::node_rule::Replaced;
+use crate::node_rule::{Replaced, over};
 use crate::unary::{StreamOperator, streamed};
 
 /// Batches of fewer bytes are made without asking.
@@ -49,7 +49,7 @@ pub(crate) fn count_repeated(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -
         }
         let lists = unnest.list_column_indices().into();
         let below = vec![streamed(unnest.input(), CountUnnested { lists })];
-        return with_inputs(node, below);
+        return over(node, below).map(Some);
     }
     let repeats = node.is::<CrossJoinExec>()
         || node.is::<HashJoinExec>()
@@ -74,12 +74,7 @@ pub(crate) fn count_repeated(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -
         streamed(left, MeasureRows(Arc::clone(&longest))),
         streamed(right, CountRepeated(longest)),
     ];
-    with_inputs(node, below)
-}
-
-fn with_inputs(node: &Arc<dyn ExecutionPlan>, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Replaced {
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(node).replace_children(inputs, options).map(Some)
+    over(node, below).map(Some)
 }
 
 /// Why a query was refused memory: its rows are long for the number of them in a batch.

@@ -14,11 +14,11 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound};
 use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{Stream, TryStreamExt as _};
 
-use crate::node_rule::Replaced;
+use crate::node_rule::{Replaced, over};
 use crate::unary::{StreamOperator, streamed};
 use growing::{Growing, Seen};
 
@@ -49,10 +49,7 @@ pub(crate) fn count_windows(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) ->
         growing,
     };
     let input = streamed(input, counted);
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(node)
-        .replace_children(vec![input], options)
-        .map(Some)
+    over(node, vec![input]).map(Some)
 }
 
 /// Returns whether a function has one value for all rows of a partition.

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
 use crate::leaf::parquet::pages::PageScan;
+use crate::node_rule::over;
 
 /// A chain whose exchanges are below all of its operators.
 #[derive(Clone, Debug)]
@@ -65,7 +66,6 @@ fn stacked(
         if Arc::ptr_eq(node.children()[0], &below) {
             return Ok(Arc::clone(node));
         }
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        Arc::clone(node).replace_children(vec![below], options)
+        over(node, vec![below])
     })
 }
