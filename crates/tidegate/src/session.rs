@@ -1,5 +1,6 @@
 //! A session: SQL and DataFrames in, Arrow batches out.
 
+mod added;
 mod altered;
 mod asof;
 mod bounds;
