@@ -60,6 +60,36 @@ pub(super) const fn entry(
     }
 }
 
+/// Makes the entry of a function that Rust has under this name and CUDA under that one, and its kernels.
+macro_rules! libm {
+    ($function:ident, $cuda:literal, $ulps:literal) => {
+        pub(super) static ENTRIES: &[$crate::catalogue::ScalarEntry] =
+            &[$crate::catalogue::floats::entry(
+                &[stringify!($function)],
+                |signature| $crate::catalogue::floats::types(stringify!($function), signature),
+                |builder, arguments| {
+                    $crate::catalogue::floats::lower(builder, arguments, &DOUBLE, &SINGLE)
+                },
+                DOUBLE.accuracy,
+            )];
+
+        static DOUBLE: $crate::catalogue::Kernel = $crate::catalogue::floats::double(
+            stringify!($function),
+            f64::$function,
+            concat!($cuda, "({0})"),
+            $crate::catalogue::Accuracy::Ulps($ulps),
+        );
+
+        static SINGLE: $crate::catalogue::Kernel = $crate::catalogue::floats::single(
+            concat!(stringify!($function), " of singles"),
+            f32::$function,
+            concat!($cuda, "f({0})"),
+            $crate::catalogue::Accuracy::Ulps($ulps),
+        );
+    };
+}
+pub(super) use libm;
+
 /// The root of a double.
 pub(super) static SQRT: Kernel = double("sqrt", f64::sqrt, "__dsqrt_rn({0})", Accuracy::Exact);
 
