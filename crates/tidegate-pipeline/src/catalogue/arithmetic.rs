@@ -18,6 +18,32 @@ use crate::types::{
 
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 
+/// Makes the entry of an operator, which is tested with these pairs of types.
+macro_rules! operator {
+    ($name:literal, $op:ident, $($pairs:ident),+) => {
+        pub(super) static ENTRIES: &[$crate::catalogue::ScalarEntry] =
+            &[$crate::catalogue::ScalarEntry {
+                name: $name,
+                datafusion: &[],
+                constants: &[],
+                arity: (2, 2),
+                types: |signature| {
+                    $crate::catalogue::arithmetic::types($crate::expr::ArithmeticOp::$op, signature)
+                },
+                lower: |builder, arguments| {
+                    let op = $crate::expr::ArithmeticOp::$op;
+                    $crate::catalogue::arithmetic::lower(op, builder, arguments)
+                },
+                accuracy: $crate::catalogue::Accuracy::Exact,
+                signatures: || {
+                    let pairs = &[$($crate::catalogue::arithmetic::$pairs),+];
+                    $crate::catalogue::arithmetic::pairs($crate::expr::ArithmeticOp::$op, pairs)
+                },
+            }];
+    };
+}
+pub(super) use operator;
+
 /// Checks a call of an operator.
 pub(super) fn types(op: ArithmeticOp, signature: &Signature) -> Result<(), Unsupported> {
     let [left, right] = signature.arguments.as_slice() else {
