@@ -116,11 +116,49 @@ pub(super) fn gives_offset(
     }
 }
 
-/// Checks that two texts are taken, and that the result is a boolean.
-pub(super) fn gives_boolean(name: &str, signature: &Signature) -> Result<(), Unsupported> {
-    takes(name, signature, 2)?;
-    signature.gives_boolean(name)
+/// What a strict function of texts gives: how a call's types are checked, and what it gives of a type of texts.
+pub(super) struct Gives {
+    pub(super) check: fn(&str, &Signature, usize) -> Result<(), Unsupported>,
+    pub(super) of: fn(&DataType) -> DataType,
 }
+
+pub(super) static FIRST: Gives = Gives {
+    check: gives_first,
+    of: Clone::clone,
+};
+
+pub(super) static OFFSET: Gives = Gives {
+    check: gives_offset,
+    of: offset,
+};
+
+pub(super) static BOOLEAN: Gives = Gives {
+    check: |name, signature, texts| {
+        takes(name, signature, texts)?;
+        signature.gives_boolean(name)
+    },
+    of: |_| DataType::Boolean,
+};
+
+/// Makes the entry of a function of so many texts and integers that is NULL where one of them is, and its kernel.
+macro_rules! strict {
+    ($name:literal, ($texts:literal, $integers:literal), $gives:ident, $kernel:ident, $body:expr $(,)?) => {
+        pub(super) static ENTRIES: &[$crate::catalogue::ScalarEntry] =
+            &[$crate::catalogue::texts::entry(
+                &[$name],
+                ($texts + $integers, $texts + $integers),
+                |signature| ($crate::catalogue::texts::$gives.check)($name, signature, $texts),
+                |builder, arguments| arguments.call(builder, &KERNEL),
+                || {
+                    let of = $crate::catalogue::texts::$gives.of;
+                    $crate::catalogue::texts::signatures($texts, $integers, of)
+                },
+            )];
+
+        static KERNEL: $crate::catalogue::Kernel = $crate::catalogue::texts::$kernel($name, $body);
+    };
+}
+pub(super) use strict;
 
 /// Returns signatures of so many texts and so many integers, with what they give.
 pub(super) fn signatures(

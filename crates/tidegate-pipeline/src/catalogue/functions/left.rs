@@ -1,17 +1,6 @@
 //! `left(a, n)`: the first `n` characters; for `n` below 0 all but the last ones.
 
-use crate::catalogue::texts::{self, gives_first};
-use crate::catalogue::{Kernel, ScalarEntry};
-
-pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
-    &["left"],
-    (2, 2),
-    |signature| gives_first("left", signature, 1),
-    |builder, arguments| arguments.call(builder, &KERNEL),
-    || texts::signatures(1, 1, Clone::clone),
-)];
-
-static KERNEL: Kernel = texts::kernel("left", |arguments| {
+crate::catalogue::texts::strict!("left", (1, 1), FIRST, kernel, |arguments| {
     let (text, n) = (arguments[0].text(), arguments[1].int());
     let end = match usize::try_from(n) {
         Ok(n) => text.char_indices().nth(n),

@@ -1,17 +1,6 @@
 //! `right(a, n)`: the last `n` characters; for `n` below 0 all but the first ones. Nothing for the least integer.
 
-use crate::catalogue::texts::{self, gives_first};
-use crate::catalogue::{Kernel, ScalarEntry};
-
-pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
-    &["right"],
-    (2, 2),
-    |signature| gives_first("right", signature, 1),
-    |builder, arguments| arguments.call(builder, &KERNEL),
-    || texts::signatures(1, 1, Clone::clone),
-)];
-
-static KERNEL: Kernel = texts::kernel("right", |arguments| {
+crate::catalogue::texts::strict!("right", (1, 1), FIRST, kernel, |arguments| {
     let (text, n) = (arguments[0].text(), arguments[1].int());
     let start = match usize::try_from(n) {
         Ok(0) => return "".into(),
