@@ -160,6 +160,31 @@ macro_rules! strict {
 }
 pub(super) use strict;
 
+/// Makes the entry of a function that trims a text of the characters of another one, or of spaces, and its kernel.
+macro_rules! trimmed {
+    ($name:literal, $trim:ident) => {
+        pub(super) static ENTRIES: &[$crate::catalogue::ScalarEntry] =
+            &[$crate::catalogue::texts::entry(
+                &[$name],
+                (1, 2),
+                |signature| $crate::catalogue::texts::gives_first($name, signature, 2),
+                |builder, arguments| arguments.call(builder, &KERNEL),
+                || {
+                    let of = |texts| $crate::catalogue::texts::signatures(texts, 0, Clone::clone);
+                    [1, 2].map(of).concat()
+                },
+            )];
+
+        static KERNEL: $crate::catalogue::Kernel =
+            $crate::catalogue::texts::kernel($name, |arguments| {
+                let characters = arguments.get(1).map_or(" ", |of| of.text());
+                let of = |c: char| characters.contains(c);
+                arguments[0].text().$trim(of).into()
+            });
+    };
+}
+pub(super) use trimmed;
+
 /// Returns signatures of so many texts and so many integers, with what they give.
 pub(super) fn signatures(
     texts: usize,

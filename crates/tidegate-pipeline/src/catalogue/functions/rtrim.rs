@@ -1,23 +1,3 @@
 //! `rtrim(a[, characters])`: without those characters at the end; without spaces if none are named.
 
-use crate::catalogue::texts::{self, gives_first};
-use crate::catalogue::{Kernel, ScalarEntry};
-
-pub(super) static ENTRIES: &[ScalarEntry] = &[texts::entry(
-    &["rtrim"],
-    (1, 2),
-    |signature| gives_first("rtrim", signature, 2),
-    |builder, arguments| arguments.call(builder, &KERNEL),
-    || {
-        [1, 2]
-            .map(|num| texts::signatures(num, 0, Clone::clone))
-            .concat()
-    },
-)];
-
-static KERNEL: Kernel = texts::kernel("rtrim", |arguments| {
-    let text = arguments[0].text();
-    let characters = arguments.get(1).map_or(" ", |of| of.text());
-    let of = |c: char| characters.contains(c);
-    text.trim_end_matches(of).into()
-});
+crate::catalogue::texts::trimmed!("rtrim", trim_end_matches);
