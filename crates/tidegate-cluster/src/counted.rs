@@ -76,8 +76,6 @@ impl Counted {
 
 impl UnaryOperator for Counted {
     const NAME: &'static str = "CountedExec";
-    const KEEPS_ORDER: bool = true;
-    const GAINS_BY_PARTITIONS: bool = true;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.inner

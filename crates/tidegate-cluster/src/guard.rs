@@ -120,8 +120,6 @@ struct Guard {
 
 impl UnaryOperator for Guard {
     const NAME: &'static str = "GuardExec";
-    const KEEPS_ORDER: bool = true;
-    const GAINS_BY_PARTITIONS: bool = true;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.inner

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use tidegate::{UnaryExec, UnaryOperator};
 
@@ -26,8 +25,6 @@ pub(crate) struct Share {
 
 impl UnaryOperator for Share {
     const NAME: &'static str = "ShareExec";
-    const KEEPS_ORDER: bool = true;
-    const GAINS_BY_PARTITIONS: bool = true;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.inner
@@ -38,10 +35,6 @@ impl UnaryOperator for Share {
             inner,
             ..self.clone()
         }
-    }
-
-    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.inner.execute(partition, ctx)
     }
 
     fn detail(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,9 +19,9 @@ pub trait UnaryOperator: fmt::Debug + Send + Sync + Sized + 'static {
     /// The name of its node.
     const NAME: &'static str;
     /// Whether rows leave in the order in which they come.
-    const KEEPS_ORDER: bool;
+    const KEEPS_ORDER: bool = true;
     /// Whether it gains by an input of more partitions.
-    const GAINS_BY_PARTITIONS: bool;
+    const GAINS_BY_PARTITIONS: bool = true;
 
     /// Returns the input.
     fn input(&self) -> &Arc<dyn ExecutionPlan>;
@@ -33,7 +33,9 @@ pub trait UnaryOperator: fmt::Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// Those of the input, and of the operator.
-    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream>;
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.input().execute(partition, ctx)
+    }
 
     /// Returns what holds of the rows that leave.
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -89,7 +91,6 @@ struct Streamed<O> {
 
 impl<O: StreamOperator> UnaryOperator for Streamed<O> {
     const NAME: &'static str = O::NAME;
-    const KEEPS_ORDER: bool = true;
     const GAINS_BY_PARTITIONS: bool = O::GAINS_BY_PARTITIONS;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {

@@ -82,7 +82,6 @@ struct HostWindow {
 
 impl UnaryOperator for HostWindow {
     const NAME: &'static str = "HostWindowExec";
-    const KEEPS_ORDER: bool = true;
     const GAINS_BY_PARTITIONS: bool = false;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {

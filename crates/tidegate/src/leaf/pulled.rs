@@ -161,7 +161,6 @@ impl PullGate {
 impl UnaryOperator for PullGate {
     const NAME: &'static str = "PullGateExec";
     const KEEPS_ORDER: bool = false;
-    const GAINS_BY_PARTITIONS: bool = true;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.leaf

@@ -297,7 +297,6 @@ impl Map {
 impl UnaryOperator for Map {
     const NAME: &'static str = "MapExec";
     const KEEPS_ORDER: bool = false;
-    const GAINS_BY_PARTITIONS: bool = true;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input

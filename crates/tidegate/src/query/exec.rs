@@ -67,8 +67,6 @@ impl QueryExec {
 
 impl UnaryOperator for Watcher {
     const NAME: &'static str = "QueryExec";
-    const KEEPS_ORDER: bool = true;
-    const GAINS_BY_PARTITIONS: bool = true;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.plan

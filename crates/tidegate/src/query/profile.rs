@@ -143,7 +143,6 @@ impl Profile {
 impl UnaryOperator for Profile {
     const NAME: &'static str = "ProfileExec";
     const KEEPS_ORDER: bool = false;
-    const GAINS_BY_PARTITIONS: bool = true;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input

@@ -7,8 +7,6 @@ use std::sync::Arc;
 
 use datafusion::common::JoinType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::Result;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -60,7 +58,6 @@ impl LocalExec {
 
 impl UnaryOperator for Local {
     const NAME: &'static str = "LocalExec";
-    const KEEPS_ORDER: bool = true;
     const GAINS_BY_PARTITIONS: bool = false;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
@@ -69,10 +66,6 @@ impl UnaryOperator for Local {
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
         Self::new(input)
-    }
-
-    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.joins.execute(partition, ctx)
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
