@@ -1,8 +1,6 @@
 //! `tidegate cluster`: a scheduler, an executor, or both on this machine.
 
-use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -71,7 +69,7 @@ async fn local(
         tls: None,
         insecure: false,
     };
-    let unwritten = |error| Trouble::File(format!("cannot write a temporary file: {error}"));
+    let unwritten = |error| Trouble::Told(format!("cannot write a temporary file: {error}"));
     let mut secret = NamedTempFile::new().map_err(unwritten)?;
     secret.write_all(text.as_bytes()).map_err(unwritten)?;
     secret.flush().map_err(unwritten)?;
@@ -127,11 +125,11 @@ impl Scheduler {
         while self.cluster.num_ready() < executors.count {
             if let Some(status) = children.ended() {
                 let message = format!("an executor ended as it started ({status})");
-                return Err(Trouble::File(message));
+                return Err(Trouble::Told(message));
             }
             if began.elapsed() > START {
                 let message = format!("the executors did not start within {} s", START.as_secs());
-                return Err(Trouble::File(message));
+                return Err(Trouble::Told(message));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -141,7 +139,7 @@ impl Scheduler {
 
 impl LocalExecutors {
     fn spawn(&self, number: usize, join: &str, session: &Session) -> Result<Child, Trouble> {
-        let failed = |error: io::Error| Trouble::File(format!("cannot start an executor: {error}"));
+        let failed = |error: io::Error| Trouble::Told(format!("cannot start an executor: {error}"));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.threads.unwrap_or((cores / self.count).max(1));
         // Scheduler and executors share what one process would have.
@@ -259,17 +257,10 @@ fn links(asked: &LinkArgs) -> Result<Links, Trouble> {
         _ => None,
     };
     Ok(Links {
-        secret: secret(&asked.cluster_secret_file)?,
+        secret: Secret::try_new(&read(&asked.cluster_secret_file)?)?,
         tls,
         insecure: asked.cluster_insecure,
     })
-}
-
-fn secret(file: &Path) -> Result<Secret, Trouble> {
-    let bytes = fs::read(file);
-    let bytes =
-        bytes.map_err(|error| Trouble::File(format!("cannot read {}: {error}", file.display())))?;
-    Ok(Secret::try_new(&bytes)?)
 }
 
 /// Reads the URL of a scheduler as users write it.

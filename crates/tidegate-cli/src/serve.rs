@@ -31,32 +31,23 @@ use crate::{console, environment, shell, signals};
 #[derive(Debug)]
 pub(crate) enum Trouble {
     Failure(Failure),
-    Serve(ServeError),
-    Users(UsersError),
-    Cluster(ClusterError),
-    /// A file cannot be read.
-    File(String),
+    /// What is told of it: a file cannot be read, a server cannot start.
+    Told(String),
     /// A statement of the init file failed, and was told already.
     Init(u8),
 }
 
-impl From<ServeError> for Trouble {
-    fn from(error: ServeError) -> Self {
-        Self::Serve(error)
-    }
+macro_rules! told {
+    ($($error:ty),+) => {
+        $(impl From<$error> for Trouble {
+            fn from(error: $error) -> Self {
+                Self::Told(error.to_string())
+            }
+        })+
+    };
 }
 
-impl From<UsersError> for Trouble {
-    fn from(error: UsersError) -> Self {
-        Self::Users(error)
-    }
-}
-
-impl From<ClusterError> for Trouble {
-    fn from(error: ClusterError) -> Self {
-        Self::Cluster(error)
-    }
-}
+told!(ServeError, UsersError, ClusterError);
 
 impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
@@ -112,10 +103,7 @@ pub(crate) fn status(done: Result<(), Trouble>) -> u8 {
         Ok(()) | Err(Trouble::Failure(Failure::OutputClosed)) => return DONE,
         Err(Trouble::Init(status)) => return status,
         Err(Trouble::Failure(failure)) => console::error(failure, None),
-        Err(Trouble::Serve(error)) => console::error(error, None),
-        Err(Trouble::Users(error)) => console::error(error, None),
-        Err(Trouble::Cluster(error)) => console::error(error, None),
-        Err(Trouble::File(message)) => console::error(message, None),
+        Err(Trouble::Told(message)) => console::error(message, None),
     }
     FAILED
 }
@@ -126,10 +114,10 @@ fn hash_password() -> Result<(), Trouble> {
     }
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
-    read.map_err(|error| Trouble::File(format!("cannot read standard input: {error}")))?;
+    read.map_err(|error| Trouble::Told(format!("cannot read standard input: {error}")))?;
     let password = line.trim_end_matches(['\r', '\n']);
     if password.is_empty() {
-        return Err(Trouble::File("the password is empty".into()));
+        return Err(Trouble::Told("the password is empty".into()));
     }
     let hash = tidegate_flight::hash_password(password)?;
     writeln!(io::stdout().lock(), "{hash}")
@@ -232,18 +220,18 @@ pub(crate) fn start_log(format: LogFormat, level: Option<LogLevel>) -> Result<Lo
         LogLevel::Info => LevelFilter::INFO,
     };
     log::start(format, level)
-        .map_err(|error| Trouble::File(format!("the log cannot be written: {error}")))
+        .map_err(|error| Trouble::Told(format!("the log cannot be written: {error}")))
 }
 
 fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {
     let tls = match (&asked.tls_cert, &asked.tls_key) {
         (Some(_), None) => {
             let message = "--tls-cert needs --tls-key beside it, the certificate's key";
-            return Err(Trouble::File(message.into()));
+            return Err(Trouble::Told(message.into()));
         }
         (None, Some(_)) => {
             let message = "--tls-key needs --tls-cert beside it, the key's certificate";
-            return Err(Trouble::File(message.into()));
+            return Err(Trouble::Told(message.into()));
         }
         (Some(certificate), Some(key)) => Some(Tls {
             certificate: read(certificate)?,
@@ -297,5 +285,5 @@ fn or_no_limit(limit: Option<usize>) -> usize {
 
 pub(crate) fn read(file: &Path) -> Result<Vec<u8>, Trouble> {
     fs::read(file)
-        .map_err(|error| Trouble::File(format!("cannot read {}: {error}", file.display())))
+        .map_err(|error| Trouble::Told(format!("cannot read {}: {error}", file.display())))
 }
