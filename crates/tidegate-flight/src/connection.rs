@@ -5,15 +5,12 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::stream::unfold;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tonic::transport::server::{Connected, TlsConnectInfo};
 use tonic::{Extensions, Status};
@@ -68,14 +65,16 @@ impl Connection {
 }
 
 /// A connection's socket; dropping it ends the connection's sessions.
+type Socket = LimitedStream<Own>;
+
+/// What ends with a connection.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    stream: LimitedStream,
+pub(crate) struct Own {
     connection: Arc<Connection>,
     sessions: Arc<Sessions>,
 }
 
-impl Drop for Socket {
+impl Drop for Own {
     fn drop(&mut self) {
         let own = {
             let mut own = self.connection.sessions.lock();
@@ -103,12 +102,11 @@ pub(crate) fn accept(
                 sessions: Mutex::default(),
                 is_gone: AtomicBool::new(false),
             };
-            let socket = Socket {
-                stream,
+            let own = Own {
                 connection: Arc::new(connection),
                 sessions: Arc::clone(&sessions),
             };
-            Some((Ok(socket), (listener, sessions, limiter)))
+            Some((Ok(stream.holding(own)), (listener, sessions, limiter)))
         },
     )
 }
@@ -117,46 +115,6 @@ impl Connected for Socket {
     type ConnectInfo = Arc<Connection>;
 
     fn connect_info(&self) -> Arc<Connection> {
-        Arc::clone(&self.connection)
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        ctx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(ctx, buffer)
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        ctx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(ctx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(ctx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(ctx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        ctx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(ctx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        Arc::clone(&self.held.connection)
     }
 }

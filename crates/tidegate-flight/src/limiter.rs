@@ -297,11 +297,23 @@ impl Drop for CheckGuard {
 
 /// A connection that fails once it is displaced, or has been pending and idle for too long.
 #[derive(Debug)]
-pub(crate) struct LimitedStream {
+pub(crate) struct LimitedStream<H = ()> {
+    /// What ends with the connection.
+    pub(crate) held: H,
+    place: Place,
     stream: TcpStream,
-    slot: Arc<ConnectionSlot>,
     /// What ends the connection; `None` once it has authenticated.
     ends: Option<Ends>,
+}
+
+/// A slot that is left as the connection ends.
+#[derive(Debug)]
+struct Place(Arc<ConnectionSlot>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 #[derive(Debug)]
@@ -318,15 +330,28 @@ impl LimitedStream {
             overdue: Box::pin(tokio::time::sleep(pending_idle)),
         };
         Self {
+            held: (),
+            place: Place(slot),
             stream,
-            slot,
             ends: Some(ends),
         }
     }
 
+    /// Has something end with the connection.
+    pub(crate) fn holding<H>(self, held: H) -> LimitedStream<H> {
+        LimitedStream {
+            held,
+            place: self.place,
+            stream: self.stream,
+            ends: self.ends,
+        }
+    }
+}
+
+impl<H> LimitedStream<H> {
     /// Returns the connection's place.
     pub(crate) fn slot(&self) -> &Arc<ConnectionSlot> {
-        &self.slot
+        &self.place.0
     }
 
     /// Fails if the connection is to end; else has the task woken when it is.
@@ -334,7 +359,7 @@ impl LimitedStream {
         let Some(ends) = &mut self.ends else {
             return Ok(());
         };
-        if self.slot.is_authenticated.load(Ordering::Relaxed) {
+        if self.place.0.is_authenticated.load(Ordering::Relaxed) {
             self.ends = None;
             return Ok(());
         }
@@ -343,7 +368,7 @@ impl LimitedStream {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
         }
         while ends.overdue.as_mut().poll(ctx).is_ready() {
-            match self.slot.deadline() {
+            match self.place.0.deadline() {
                 Some(deadline) if deadline > Instant::now() => {
                     ends.overdue.as_mut().reset(deadline);
                 }
@@ -361,13 +386,7 @@ impl LimitedStream {
     }
 }
 
-impl Drop for LimitedStream {
-    fn drop(&mut self) {
-        self.slot.leave();
-    }
-}
-
-impl AsyncRead for LimitedStream {
+impl<H: Unpin> AsyncRead for LimitedStream<H> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         ctx: &mut Context<'_>,
@@ -378,7 +397,7 @@ impl AsyncRead for LimitedStream {
     }
 }
 
-impl AsyncWrite for LimitedStream {
+impl<H: Unpin> AsyncWrite for LimitedStream<H> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         ctx: &mut Context<'_>,
