@@ -9,6 +9,7 @@ use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_plan::apply_expression_roots;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
@@ -104,14 +105,7 @@ impl FileSource for IpcSource {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut result = TreeNodeRecursion::Continue;
-        for named in self.projection.source.iter() {
-            result = f(&named.expr)?;
-            if result == TreeNodeRecursion::Stop {
-                break;
-            }
-        }
-        Ok(result)
+        apply_expression_roots(self.projection.source.iter(), f)
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::error::Result;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, apply_expression_roots};
 use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_groups::FileGroupPartitioner;
@@ -191,13 +191,6 @@ impl FileSource for TextSource {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut result = TreeNodeRecursion::Continue;
-        for named in self.projection.source.iter() {
-            result = f(&named.expr)?;
-            if result == TreeNodeRecursion::Stop {
-                break;
-            }
-        }
-        Ok(result)
+        apply_expression_roots(self.projection.source.iter(), f)
     }
 }
