@@ -11,28 +11,27 @@ use datafusion::arrow::compute::kernels::length::length;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
-use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_OTHER;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-    cast as cast_expr,
-};
+use datafusion::logical_expr::{Expr, ScalarUDF, cast as cast_expr};
 use datafusion::prelude::character_length;
+
+use super::plain::{self, Parts};
 
 const TAKES: &str = "len takes a string or a list";
 
-/// Counts characters, bytes or values; NULL of NULL.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Len {
-    signature: Signature,
-}
-
-impl Len {
-    pub(crate) fn new() -> Self {
-        Self {
-            signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
+/// Returns the function, which is NULL of NULL.
+pub(crate) fn function() -> ScalarUDF {
+    let parts = Parts {
+        names: &["len"],
+        section: DOC_SECTION_OTHER,
+        description: "Counts the characters of a string, bytes of a blob or values of a list.",
+        syntax: "len(x)",
+        takes,
+        returns: |_| DataType::Int64,
+        computes: counts,
+    };
+    plain::simplified(parts, simplified)
 }
 
 fn is_list(data_type: &DataType) -> bool {
@@ -42,45 +41,27 @@ fn is_list(data_type: &DataType) -> bool {
     )
 }
 
-impl ScalarUDFImpl for Len {
-    fn name(&self) -> &str {
-        "len"
+fn takes(types: &[DataType]) -> Result<Vec<DataType>> {
+    match types {
+        [DataType::Dictionary(_, of)] if of.is_string() => Ok(vec![of.as_ref().clone()]),
+        [of] if of.is_string() || is_list(of) => Ok(vec![of.clone()]),
+        [of] if of.is_binary() => Ok(vec![DataType::Binary]),
+        [DataType::Null] => Ok(vec![DataType::Utf8]),
+        _ => plan_err!("{TAKES}"),
     }
+}
 
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Int64)
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        match types {
-            [DataType::Dictionary(_, of)] if of.is_string() => Ok(vec![of.as_ref().clone()]),
-            [of] if of.is_string() || is_list(of) => Ok(vec![of.clone()]),
-            [of] if of.is_binary() => Ok(vec![DataType::Binary]),
-            [DataType::Null] => Ok(vec![DataType::Utf8]),
-            _ => plan_err!("{TAKES}"),
+/// Writes what strings have a function for, which runs wherever that does.
+fn simplified(args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+    match args.as_slice() {
+        [text] if info.get_data_type(text)?.is_string() => {
+            let count = character_length(text.clone());
+            Ok(ExprSimplifyResult::Simplified(cast_expr(
+                count,
+                DataType::Int64,
+            )))
         }
-    }
-
-    /// Writes what strings have a function for, which runs wherever that does.
-    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        match args.as_slice() {
-            [text] if info.get_data_type(text)?.is_string() => {
-                let count = character_length(text.clone());
-                Ok(ExprSimplifyResult::Simplified(cast_expr(
-                    count,
-                    DataType::Int64,
-                )))
-            }
-            _ => Ok(ExprSimplifyResult::Original(args)),
-        }
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(counts, Vec::new())(&args.args)
+        _ => Ok(ExprSimplifyResult::Original(args)),
     }
 }
 

@@ -8,8 +8,9 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, DocSection, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ColumnarValue, DocSection, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
 
@@ -31,15 +32,26 @@ pub(crate) struct Parts {
 
 /// Makes a function whose values depend on its arguments alone.
 pub(super) fn function(parts: Parts) -> ScalarUDF {
-    made(parts, false)
+    made(parts, false, |args, _| {
+        Ok(ExprSimplifyResult::Original(args))
+    })
+}
+
+/// Makes one whose calls may become other expressions.
+pub(crate) fn simplified(parts: Parts, simplify: Simplify) -> ScalarUDF {
+    made(parts, false, simplify)
 }
 
 /// Makes one whose values are NULL of NULL alone.
 pub(crate) fn total(parts: Parts) -> ScalarUDF {
-    made(parts, true)
+    made(parts, true, |args, _| {
+        Ok(ExprSimplifyResult::Original(args))
+    })
 }
 
-fn made(parts: Parts, is_total: bool) -> ScalarUDF {
+type Simplify = fn(Vec<Expr>, &SimplifyContext) -> Result<ExprSimplifyResult>;
+
+fn made(parts: Parts, is_total: bool, simplify: Simplify) -> ScalarUDF {
     let aliases = parts.names.iter().skip(1);
     ScalarUDF::from(Plain {
         aliases: aliases.map(ToString::to_string).collect(),
@@ -52,12 +64,14 @@ fn made(parts: Parts, is_total: bool) -> ScalarUDF {
         .build(),
         parts,
         is_total,
+        simplify,
     })
 }
 
 struct Plain {
     parts: Parts,
     is_total: bool,
+    simplify: Simplify,
     aliases: Vec<String>,
     signature: Signature,
     documentation: Documentation,
@@ -111,6 +125,10 @@ impl ScalarUDFImpl for Plain {
         let is_nullable = !self.is_total || args.arg_fields.iter().any(|of| of.is_nullable());
         let returned = (self.parts.returns)(&given);
         Ok(Arc::new(Field::new(self.name(), returned, is_nullable)))
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        (self.simplify)(args, info)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

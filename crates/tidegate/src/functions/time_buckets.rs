@@ -4,7 +4,6 @@
 //! Buckets of days and times are counted from Monday, 2000-01-03, and those of months and years from January 2000; of an
 //! instant in UTC, whatever the zone of the session. Those of constant width are `date_bin`, which runs on devices.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use chrono::{DateTime, Datelike, NaiveDate};
@@ -16,13 +15,11 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err, internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::functions::datetime::date_bin;
-use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::logical_expr::{Expr, ScalarUDF};
+
+use super::plain::{self, Parts};
 
 const NAME: &str = "time_bucket";
 
@@ -37,125 +34,83 @@ const ORIGIN_MONTH: i64 = 24_000;
 const NANOSECONDS_OF_DAY: i64 = 86_400_000_000_000;
 
 pub(super) fn function() -> ScalarUDF {
-    ScalarUDF::from(TimeBucket {
-        signature: Signature::user_defined(Volatility::Immutable),
-        documentation: Documentation::builder(
-            DOC_SECTION_DATETIME,
-            "Returns the beginning of the bucket in which a date or timestamp lies.",
-            "time_bucket(width, t)",
-        )
-        .build(),
+    let parts = Parts {
+        names: &[NAME],
+        section: DOC_SECTION_DATETIME,
+        description: "Returns the beginning of the bucket in which a date or timestamp lies.",
+        syntax: "time_bucket(width, t)",
+        takes,
+        returns: |given| match given {
+            [_, time, ..] => time.clone(),
+            _ => DataType::Null,
+        },
+        computes: buckets,
+    };
+    plain::simplified(parts, simplified)
+}
+
+fn takes(given: &[DataType]) -> Result<Vec<DataType>> {
+    let (width, time, third) = match given {
+        [width, time] => (width, time, None),
+        [width, time, third] => (width, time, Some(third)),
+        _ => return wrong(),
+    };
+    let time = match time {
+        DataType::Date32 | DataType::Timestamp(..) => time.clone(),
+        DataType::Date64 => DataType::Date32,
+        of if of.is_string() || of.is_null() => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        _ => return plan_err!("{NAME} takes an interval and a date or timestamp"),
+    };
+    if !matches!(width, DataType::Interval(_) | DataType::Null) && !width.is_string() {
+        return plan_err!("{NAME} takes an interval first: {NAME}(INTERVAL '1 hour', t)");
+    }
+    Ok(match third {
+        None => vec![INTERVAL, time],
+        Some(DataType::Interval(_)) => vec![INTERVAL, time, INTERVAL],
+        Some(DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)) => {
+            vec![INTERVAL, time.clone(), time]
+        }
+        Some(of) if of.is_string() => {
+            return plan_err!(
+                "the third argument of {NAME} is a timestamp or an interval; in the zone z it is \
+                 timezone(z, {NAME}(width, timezone(z, t)))"
+            );
+        }
+        Some(_) => return wrong(),
     })
 }
 
-#[derive(Debug)]
-struct TimeBucket {
-    signature: Signature,
-    documentation: Documentation,
-}
-
-// There is one function of the name.
-impl PartialEq for TimeBucket {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for TimeBucket {}
-
-impl Hash for TimeBucket {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        NAME.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for TimeBucket {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let (width, time, third) = match given {
-            [width, time] => (width, time, None),
-            [width, time, third] => (width, time, Some(third)),
-            _ => return wrong(),
-        };
-        let time = match time {
-            DataType::Date32 | DataType::Timestamp(..) => time.clone(),
-            DataType::Date64 => DataType::Date32,
-            of if of.is_string() || of.is_null() => DataType::Timestamp(TimeUnit::Nanosecond, None),
-            _ => return plan_err!("{NAME} takes an interval and a date or timestamp"),
-        };
-        if !matches!(width, DataType::Interval(_) | DataType::Null) && !width.is_string() {
-            return plan_err!("{NAME} takes an interval first: {NAME}(INTERVAL '1 hour', t)");
+fn simplified(args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+    let (width, time, origin) = match args.as_slice() {
+        [width, time] => (width, time, None),
+        [width, time, origin] => (width, time, Some(origin)),
+        _ => return Ok(ExprSimplifyResult::Original(args)),
+    };
+    let is_whole = matches!(
+        width,
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(width)), _)
+            if width.months == 0 && nanoseconds(*width) > 0
+    );
+    let DataType::Timestamp(_, zone) = info.get_data_type(time)? else {
+        return Ok(ExprSimplifyResult::Original(args));
+    };
+    let origin = match origin {
+        None => {
+            let origin = ORIGIN_DAY * NANOSECONDS_OF_DAY;
+            Expr::Literal(ScalarValue::TimestampNanosecond(Some(origin), zone), None)
         }
-        Ok(match third {
-            None => vec![INTERVAL, time],
-            Some(DataType::Interval(_)) => vec![INTERVAL, time, INTERVAL],
-            Some(DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)) => {
-                vec![INTERVAL, time.clone(), time]
-            }
-            Some(of) if of.is_string() => {
-                return plan_err!(
-                    "the third argument of {NAME} is a timestamp or an interval; in the zone z it is \
-                     timezone(z, {NAME}(width, timezone(z, t)))"
-                );
-            }
-            Some(_) => return wrong(),
-        })
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        match given {
-            [_, time, ..] => Ok(time.clone()),
-            _ => internal_err!("{NAME} of {} arguments", given.len()),
+        Some(origin @ Expr::Literal(ScalarValue::TimestampNanosecond(Some(_), _), _)) => {
+            origin.clone()
         }
-    }
-
-    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let (width, time, origin) = match args.as_slice() {
-            [width, time] => (width, time, None),
-            [width, time, origin] => (width, time, Some(origin)),
-            _ => return Ok(ExprSimplifyResult::Original(args)),
-        };
-        let is_whole = matches!(
-            width,
-            Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(width)), _)
-                if width.months == 0 && nanoseconds(*width) > 0
-        );
-        let DataType::Timestamp(_, zone) = info.get_data_type(time)? else {
-            return Ok(ExprSimplifyResult::Original(args));
-        };
-        let origin = match origin {
-            None => {
-                let origin = ORIGIN_DAY * NANOSECONDS_OF_DAY;
-                Expr::Literal(ScalarValue::TimestampNanosecond(Some(origin), zone), None)
-            }
-            Some(origin @ Expr::Literal(ScalarValue::TimestampNanosecond(Some(_), _), _)) => {
-                origin.clone()
-            }
-            Some(_) => return Ok(ExprSimplifyResult::Original(args)),
-        };
-        Ok(match is_whole {
-            true => {
-                let call = date_bin().call(vec![width.clone(), time.clone(), origin]);
-                ExprSimplifyResult::Simplified(call)
-            }
-            false => ExprSimplifyResult::Original(args),
-        })
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        make_scalar_function(buckets, Vec::new())(&args.args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
-    }
+        Some(_) => return Ok(ExprSimplifyResult::Original(args)),
+    };
+    Ok(match is_whole {
+        true => {
+            let call = date_bin().call(vec![width.clone(), time.clone(), origin]);
+            ExprSimplifyResult::Simplified(call)
+        }
+        false => ExprSimplifyResult::Original(args),
+    })
 }
 
 fn wrong<T>() -> Result<T> {

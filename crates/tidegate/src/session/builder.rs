@@ -28,12 +28,11 @@ use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
 use crate::floats::exact;
 use crate::functions::bounded::{FunctionMemory, bound, bounded_concat};
-use crate::functions::len::Len;
 use crate::functions::operators::Operators;
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    alike, approximate, counts, dates, division, intervals, json, like_pattern, linear,
+    alike, approximate, counts, dates, division, intervals, json, len, like_pattern, linear,
     listed_nulls, lists, moments, multiples, ordered_lists, percentile, product, single, times,
 };
 use crate::generate::{NamedArguments, table_functions};
@@ -329,7 +328,7 @@ impl SessionBuilder {
         for function in current::functions() {
             ctx.register_udf(function);
         }
-        ctx.register_udf(Len::new().into());
+        ctx.register_udf(len::function());
         ctx.register_udf(seconds::function());
         for planner in [
             Operators(dates::plan),
