@@ -30,6 +30,7 @@ use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::PartitionedFile;
+use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource_parquet::{ParquetAccessPlan, ParquetRowSelection};
 use tidegate_scheduler::{Morsel, MorselLoader, ScanKey};
@@ -42,6 +43,25 @@ pub(crate) use loader::first_page;
 use loader::{ParquetLoader, RowGroups};
 use rows::AllRows;
 use source::{Gate, GatedSource};
+
+/// Returns the columns of its table that a scan yields, in order, or why they are not those of the table.
+fn columns_of(
+    config: &FileScanConfig,
+    source: &ParquetSource,
+) -> std::result::Result<Vec<usize>, String> {
+    if config.expr_adapter_factory.is_some() {
+        return Err("the scan has a custom schema adapter".into());
+    }
+    let schema = source.table_schema();
+    if !schema.virtual_columns().is_empty() {
+        return Err("the scan has virtual columns".into());
+    }
+    let columns = match source.projection() {
+        Some(exprs) => plain_columns(exprs.iter().map(|named| &named.expr)),
+        None => Some((0..schema.table_schema().fields().len()).collect()),
+    };
+    columns.ok_or_else(|| "the scan computes expressions".into())
+}
 
 /// Marks a file of a gated scan with its piece of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,21 +110,7 @@ impl ParquetLeaf {
         if config.preserve_order && !options.in_any_order {
             return Err("the scan keeps its files' order".into());
         }
-        if config.expr_adapter_factory.is_some() {
-            return Err("the scan has a custom schema adapter".into());
-        }
-        let schema = datafusion_datasource::file::FileSource::table_schema(source);
-        if !schema.virtual_columns().is_empty() {
-            return Err("the scan has virtual columns".into());
-        }
-        let projection = datafusion_datasource::file::FileSource::projection(source);
-        let columns = match projection {
-            Some(exprs) => plain_columns(exprs.iter().map(|named| &named.expr)),
-            None => Some((0..schema.table_schema().fields().len()).collect()),
-        };
-        let Some(columns) = columns else {
-            return Err("the scan computes expressions".into());
-        };
+        let columns = columns_of(config, source)?;
         let selected = |file: &PartitionedFile| {
             file.extension::<ParquetAccessPlan>().is_some()
                 || file.extension::<ParquetRowSelection>().is_some()

@@ -39,6 +39,7 @@ use datafusion_datasource_parquet::DefaultParquetFileReaderFactory;
 use parking_lot::Mutex;
 
 use super::cached::{CachedSource, Pruning, planned_source};
+use super::columns_of;
 use super::files::KnownFile;
 use super::source::{Gate, GatedSource};
 use crate::lower::plan::plain_columns;
@@ -289,21 +290,9 @@ fn inputs(
     if config.output_partitioning.is_some() {
         return Err("the scan keeps its files' partitioning".into());
     }
-    if config.expr_adapter_factory.is_some() {
-        return Err("the scan has a custom schema adapter".into());
-    }
+    let read = columns_of(config, source)?;
     let schema = source.table_schema();
-    if !schema.virtual_columns().is_empty() {
-        return Err("the scan has virtual columns".into());
-    }
     let table = schema.table_schema();
-    let read = match source.projection() {
-        Some(exprs) => plain_columns(exprs.iter().map(|named| &named.expr)),
-        None => Some((0..table.fields().len()).collect()),
-    };
-    let Some(read) = read else {
-        return Err("the scan computes expressions".into());
-    };
     let num_file_columns = schema.file_schema().fields().len();
     if read.iter().any(|index| *index >= num_file_columns) {
         return Err("a column of the files' folders".into());

@@ -23,10 +23,10 @@ use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
 use tidegate_scheduler::HostTier;
 use tidegate_scheduler::cache::host::{Bid, ChunkLabel, Found, HostChunk, ScanNumber};
 
+use super::super::columns_of;
 use super::super::files::{HostCache, KnownFile};
 use super::super::identity::{column_key, how_read, is_same};
 use super::pruning::Pruning;
-use crate::lower::plan::plain_columns;
 
 /// Rows that are read, and kept, at a time: enough to pay for opening a file again.
 const RUN_ROWS: u64 = 1 << 20;
@@ -125,21 +125,9 @@ impl CachedScan {
         if parquet.pushdown_filters && source.filter().is_some() {
             return Err("the scan filters rows itself (parquet.pushdown_filters)".into());
         }
-        if config.expr_adapter_factory.is_some() {
-            return Err("the scan has a custom schema adapter".into());
-        }
+        let columns = columns_of(config, source)?;
         let schema = source.table_schema();
-        if !schema.virtual_columns().is_empty() {
-            return Err("the scan has virtual columns".into());
-        }
         let table = schema.table_schema();
-        let columns = match source.projection() {
-            Some(exprs) => plain_columns(exprs.iter().map(|named| &named.expr)),
-            None => Some((0..table.fields().len()).collect()),
-        };
-        let Some(columns) = columns else {
-            return Err("the scan computes expressions".into());
-        };
         let projected = config
             .projected_schema()
             .map_err(|error| error.to_string())?;
