@@ -33,17 +33,27 @@ pub(crate) mod whole;
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::arrow::error::ArrowError;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_plan::ExecutionPlan;
 use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::error::{Error, ErrorKind};
 use crate::sql_type::sql_type;
 use crate::stores::without_query;
+
+/// Returns the scan of files that a leaf is.
+pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+    let leaf = plan.downcast_ref::<DataSourceExec>()?;
+    leaf.data_source().downcast_ref::<FileScanConfig>()
+}
 
 /// Says that a file cannot be read.
 pub(crate) fn damaged(file: &str, why: impl fmt::Display) -> Error {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::stats::Precision;
-use datafusion::datasource::physical_plan::{CsvSource, FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::{CsvSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -31,6 +31,7 @@ use super::layer::{Layer, Layered, Opening};
 use super::parquet::CheckedReaders;
 use super::text::DeclaredSource;
 use super::{blame, damaged, name_in, panic_text};
+use crate::files::file_scan;
 
 /// The rows of the row groups that a file's access plan names, carried as an extension of the file.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +72,7 @@ pub(crate) fn guarded_scan(
     plan: &Arc<dyn ExecutionPlan>,
     page_bytes_max: u64,
 ) -> Option<Arc<dyn ExecutionPlan>> {
-    let scan = plan.downcast_ref::<DataSourceExec>()?;
-    let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let config = file_scan(plan)?;
     let source = config.file_source();
     if source.is::<GuardedSource>() {
         return None;

@@ -45,6 +45,7 @@ use tidegate_readers::json::GivenJson;
 use self::found::Files;
 use self::source::TextSource;
 use super::json_sink::ObjectsSink;
+use crate::files::file_scan;
 
 pub(crate) use bytes::COMPRESSIONS;
 pub(crate) use columns::merged;
@@ -197,9 +198,7 @@ fn compressed(
     scan: Arc<dyn ExecutionPlan>,
     compression: FileCompressionType,
 ) -> Arc<dyn ExecutionPlan> {
-    let source = scan.downcast_ref::<DataSourceExec>();
-    let config = source.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
-    let Some(mut config) = config.cloned() else {
+    let Some(mut config) = file_scan(&scan).cloned() else {
         return scan;
     };
     config.file_compression_type = compression;

@@ -14,15 +14,13 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
 
+use crate::files::file_scan;
 use crate::node_rule::Replaced;
 
 /// Takes exact bounds of float columns of files as estimates. It must come before the rules that read
 /// statistics.
 pub(crate) fn estimate_bounds(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
-    let scan = node
-        .downcast_ref::<DataSourceExec>()
-        .and_then(|leaf| leaf.data_source().downcast_ref::<FileScanConfig>());
-    let estimated = scan.and_then(with_estimates);
+    let estimated = file_scan(node).and_then(with_estimates);
     Ok(estimated.map(|scan| DataSourceExec::from_data_source(scan) as _))
 }
 

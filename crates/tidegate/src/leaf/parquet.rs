@@ -35,6 +35,7 @@ use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource_parquet::{ParquetAccessPlan, ParquetRowSelection};
 use tidegate_scheduler::{Morsel, MorselLoader, ScanKey};
 
+use crate::files::file_scan;
 use crate::lower::plan::plain_columns;
 
 use super::{Leaf, LeafOptions, Slot};
@@ -85,8 +86,7 @@ impl ParquetLeaf {
         plan: &Arc<dyn ExecutionPlan>,
         options: LeafOptions,
     ) -> Option<std::result::Result<Self, String>> {
-        let scan = plan.downcast_ref::<DataSourceExec>()?;
-        let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+        let config = file_scan(plan)?;
         let source = planned_source(config.file_source())?;
         Some(Self::try_new(config, source, options))
     }

@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
@@ -19,6 +17,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 
+use crate::files::file_scan;
 use crate::files::footers::row_bytes;
 use crate::options::TidegateOptions;
 use crate::spilling::statement_limit;
@@ -73,9 +72,7 @@ fn rows_of_batches(
     };
     let mut longest = 0;
     plan.apply(|node| {
-        let scan = node.downcast_ref::<DataSourceExec>();
-        let scan = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
-        if let Some(scan) = scan {
+        if let Some(scan) = file_scan(node) {
             longest = row_bytes(scan, environment).max(longest);
         }
         Ok(TreeNodeRecursion::Continue)

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{ColumnStatistics, ScalarValue};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::files::file_scan;
 use crate::node_rule::Replaced;
 
 /// Has a scan say nothing of such columns. Must come before the rules that believe what a plan claims.
 pub(super) fn forget_null_partitions(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
-    let source = node.downcast_ref::<DataSourceExec>();
-    let config = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>());
-    let Some(config) = config else {
+    let Some(config) = file_scan(node) else {
         return Ok(None);
     };
     let mut files = config.file_groups.iter().flat_map(FileGroup::files);

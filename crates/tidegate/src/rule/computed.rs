@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion_datasource::file::FileSource;
 
+use crate::files::file_scan;
 use crate::leaf::parquet::cached::reorders;
 use crate::lower::plan::plain_columns;
 
@@ -22,8 +23,7 @@ use crate::lower::plan::plain_columns;
 /// `None` for any other node, and where the scan is better left as it is: it reads parts of nested columns,
 /// no column, or its row groups in an order of its own.
 pub(super) fn without_expressions(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-    let scan = plan.downcast_ref::<DataSourceExec>()?;
-    let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let config = file_scan(plan)?;
     let source = config.file_source().downcast_ref::<ParquetSource>()?;
     let exprs = source.projection()?;
     if plain_columns(exprs.iter().map(|named| &named.expr)).is_some() || reorders(source) {

@@ -11,6 +11,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_groups::FileGroup;
 
+use crate::files::file_scan;
 use crate::node_rule::Replaced;
 
 /// The most rows of such a scan. More are read by several threads.
@@ -18,9 +19,7 @@ const ROWS_MAX: usize = 100_000;
 
 /// Has a scan with a limit read its parts in order.
 pub(super) fn parts_in_order(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
-    let scan = node.downcast_ref::<DataSourceExec>();
-    let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
-    let Some(config) = config.filter(|config| is_short(config)) else {
+    let Some(config) = file_scan(node).filter(|config| is_short(config)) else {
         return Ok(None);
     };
     let parts = config.file_groups.iter().flat_map(|group| group.iter());

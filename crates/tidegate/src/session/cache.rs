@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::dataframe::DataFrame;
-use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
@@ -31,6 +30,7 @@ use super::Session;
 use super::hinted::with_hint;
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
+use crate::files::file_scan;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
 use crate::mapping::planner;
@@ -321,12 +321,9 @@ async fn scan(
 
 /// Lets go of the order in which a query would get the rows of files: chunks have none.
 fn in_any_order(scan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    let source = scan.downcast_ref::<DataSourceExec>();
-    let config = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>());
-    let Some(config) = config else {
+    let Some(mut config) = file_scan(scan).cloned() else {
         return Arc::clone(scan);
     };
-    let mut config = config.clone();
     config.output_ordering = Vec::new();
     config.preserve_order = false;
     config.output_partitioning = None;

@@ -11,7 +11,6 @@ use datafusion::datasource::physical_plan::{
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
 use datafusion_datasource::{FileRange, PartitionedFile, TableSchema};
@@ -75,12 +74,6 @@ fn with_source(scan: &FileScanConfig, source: Arc<dyn FileSource>) -> Result<Fil
     let mut scan = scan.clone();
     scan.file_source = source;
     Ok(scan)
-}
-
-/// Returns the scan of files that a leaf is.
-pub(super) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
-    let leaf = plan.downcast_ref::<DataSourceExec>()?;
-    leaf.data_source().downcast_ref::<FileScanConfig>()
 }
 
 /// Returns what of a scan would be lost on the way without a word.

@@ -10,8 +10,9 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
 
-use super::files::{self, FilesDescription, file_scan};
+use super::files::{self, FilesDescription};
 use super::readers::{Reader, UNITS_MAX, Unit, assigned, runs_of};
+use crate::files::file_scan;
 use crate::generate::source_of;
 use crate::sources::{MorselScan, MorselSize, Share, SourceDescription};
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
@@ -23,6 +22,7 @@ use super::Union;
 use super::found::Files;
 use super::opener::TextOpener;
 use super::parts::{Parts, offsets};
+use crate::files::file_scan;
 use crate::files::guard::unguarded;
 
 /// Rows of a batch where nobody says how many.
@@ -76,8 +76,7 @@ pub(crate) struct RowsLeftOut {
 
 /// Counts the rows that a plan's scans left out so far; `None` if there are none.
 pub(crate) fn rows_left_out(plan: &Arc<dyn ExecutionPlan>) -> Option<RowsLeftOut> {
-    let scan = plan.downcast_ref::<DataSourceExec>();
-    let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
+    let config = file_scan(plan);
     let source =
         config.and_then(|config| unguarded(config.file_source()).downcast_ref::<TextSource>());
     let own = source

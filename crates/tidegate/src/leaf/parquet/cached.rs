@@ -28,6 +28,7 @@ use object_store::ObjectStore;
 use tidegate_scheduler::cache::host::HostChunk;
 
 use super::files::HostCache;
+use crate::files::file_scan;
 use crate::files::guard::unguarded;
 use crate::files::layer::{Layer, Layered, Opening};
 use crate::options::{CacheMode, TidegateOptions};
@@ -82,9 +83,7 @@ pub(crate) fn wrapped_scan(
     cache: &Arc<HostCache>,
     fills: bool,
 ) -> Option<Arc<dyn ExecutionPlan>> {
-    let scan = plan.downcast_ref::<DataSourceExec>()?;
-    let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
-    let mut config = config.clone();
+    let mut config = file_scan(plan)?.clone();
     config.file_source = Arc::new(CachedSource::over(&config, cache, fills).ok()?);
     Some(DataSourceExec::from_data_source(config))
 }

@@ -42,6 +42,7 @@ use super::cached::{CachedSource, Pruning, planned_source};
 use super::columns_of;
 use super::files::KnownFile;
 use super::source::{Gate, GatedSource};
+use crate::files::file_scan;
 use crate::lower::plan::plain_columns;
 use share::Unit;
 use units::Units;
@@ -92,8 +93,7 @@ impl PageScan {
         leaf: &Arc<dyn ExecutionPlan>,
         is_exchanged: bool,
     ) -> Option<std::result::Result<Self, String>> {
-        let scan = leaf.downcast_ref::<DataSourceExec>()?;
-        let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+        let config = file_scan(leaf)?;
         let (gate, inner) = match config.file_source().downcast_ref::<GatedSource>() {
             Some(gated) => (Some(gated.layer.clone()), &gated.inner),
             None => (None, config.file_source()),
@@ -202,9 +202,7 @@ impl PageScan {
 
 /// Returns the numbers of the filters of a scan of Parquet files that are known only while it runs.
 pub(crate) fn runtime_filter_ids(plan: &Arc<dyn ExecutionPlan>) -> Vec<u64> {
-    let scan = plan.downcast_ref::<DataSourceExec>();
-    let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
-    let source = config.and_then(|config| planned_source(config.file_source()));
+    let source = file_scan(plan).and_then(|config| planned_source(config.file_source()));
     let filters = source.map_or_else(Vec::new, runtime_filters);
     let ids = filters.iter().filter_map(|filter| filter.expression_id());
     ids.collect()

@@ -6,8 +6,6 @@ use std::time::Instant;
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::context::SessionState;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, stream};
@@ -17,6 +15,7 @@ use tidegate_scheduler::{ChunkKey, HostTier, MorselLoader};
 use super::store::{NamedMorsel, named_morsels, unreadable};
 use super::{Session, forget_listings, rereadable, row, scan};
 use crate::error::{Error, ErrorKind};
+use crate::files::file_scan;
 use crate::leaf::parquet::cached::CachedSource;
 use crate::leaf::parquet::files::HostCache;
 
@@ -74,9 +73,7 @@ fn check_scan(
     scan: &Arc<dyn ExecutionPlan>,
     name: &str,
 ) -> Result<HashSet<String>, Error> {
-    let source = scan.downcast_ref::<DataSourceExec>();
-    let config = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>());
-    let checked = match config {
+    let checked = match file_scan(scan) {
         Some(config) => CachedSource::over(config, &HostCache::of(&session.runtime), false)
             .map(|_| config.table_partition_cols().iter()),
         None => Err("it does not read Parquet files".to_string()),
