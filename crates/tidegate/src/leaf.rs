@@ -128,7 +128,7 @@ impl LeafOptions {
     pub(crate) fn of(config: &ConfigOptions) -> Self {
         Self {
             morsel_rows: TidegateOptions::of(config).morsel_rows,
-            batch_size: config.execution.batch_size,
+            batch_size: config.execution.batch_size.get(),
             target_partitions: config.execution.target_partitions,
             file_work_stealing: config.execution.enable_file_stream_work_stealing,
             in_any_order: false,

@@ -16,7 +16,7 @@ use datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_STATISTICAL;
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, AggregateUDF, Documentation};
 
-use super::aggregate::{self, Aggregate, Kind as _};
+use super::aggregate::{self, Aggregate};
 use super::takes;
 use accumulator::LinearAccumulator;
 

@@ -184,7 +184,8 @@ fn is_within(expr: &mut Expr, operand: fn(&mut Expr) -> &mut Expr) -> bool {
 /// Returns the first operand, to which an arrow before an expression belongs.
 fn first(expr: &mut Expr) -> &mut Expr {
     match expr {
-        Expr::BinaryOp { left, op, .. } if is_loose(op) => first(left),
+        Expr::BinaryOp { op, .. } if !is_loose(op) => expr,
+        Expr::BinaryOp { left: inner, .. } => first(inner),
         Expr::IsNull(inner)
         | Expr::IsNotNull(inner)
         | Expr::IsTrue(inner)
@@ -206,7 +207,8 @@ fn first(expr: &mut Expr) -> &mut Expr {
 /// Returns the last operand, to which an arrow behind an expression belongs.
 fn last(expr: &mut Expr) -> &mut Expr {
     match expr {
-        Expr::BinaryOp { right, op, .. } if is_loose(op) => last(right),
+        Expr::BinaryOp { op, .. } if !is_loose(op) => expr,
+        Expr::BinaryOp { right: inner, .. } => last(inner),
         Expr::Between { high: inner, .. }
         | Expr::Like { pattern: inner, .. }
         | Expr::ILike { pattern: inner, .. }
