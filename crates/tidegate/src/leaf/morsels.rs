@@ -179,8 +179,8 @@ impl SomeMorsels {
         let slot = match &self.which {
             Which::Claimed(slot) => slot,
             Which::Replayed(morsels) => {
-                let morsels = morsels.to_vec().into_iter();
-                return Some(stream::iter(morsels.map(|morsel| (morsel, None))).boxed());
+                let morsels: Vec<Taken> = morsels.iter().map(|morsel| (*morsel, None)).collect();
+                return Some(stream::iter(morsels).boxed());
             }
         };
         let run = Arc::clone(slot.run()?);
