@@ -20,6 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 
 use super::dependencies::Dependencies;
 use super::hinted::with_hint;
+use super::prepared::with_open_types;
 use super::statement::Source;
 use super::{Session, kill, statement};
 use crate::error::{Error, ErrorKind};
@@ -133,6 +134,7 @@ impl Planned {
                 self.dependencies = dependencies.are_told().then(|| Arc::new(dependencies));
             }
             let plan = self.source.plan_parsed(session, &state, parsed).await?;
+            let plan = with_open_types(plan)?;
             self.columns = columns_of(&state, &plan)?;
             Ok::<_, DataFusionError>(plan)
         };

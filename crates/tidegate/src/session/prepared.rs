@@ -13,9 +13,12 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::dataframe::DataFrame;
+use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
     Deallocate, Execute, Expr, LogicalPlan, Prepare, Statement as PlanStatement,
@@ -224,6 +227,7 @@ impl Planned {
         plan: LogicalPlan,
         declared: &[DataType],
     ) -> Result<Self, Error> {
+        let plan = with_open_types(plan)?;
         let inferred = plan.get_parameter_types()?;
         let mut types: Vec<Option<DataType>> = vec![None; inferred.len()];
         for (id, data_type) in inferred {
@@ -282,6 +286,33 @@ impl Planned {
         let values = values.iter().zip(&self.types).enumerate();
         values.map(cast).collect()
     }
+}
+
+/// Leaves the type of a parameter open where DataFusion says that it is Null: it is the type of another parameter beside
+/// it, as in `$1 + $2`, which is open too.
+///
+/// # Errors
+/// None for plans that DataFusion made.
+pub(super) fn with_open_types(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    if plan.get_parameter_names()?.is_empty() {
+        return Ok(plan);
+    }
+    let opened = plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(|expr| {
+            expr.transform_up(|mut part| match &mut part {
+                Expr::Placeholder(Placeholder { field, .. })
+                    if field
+                        .as_ref()
+                        .is_some_and(|field| field.data_type().is_null()) =>
+                {
+                    *field = None;
+                    Ok(Transformed::yes(part))
+                }
+                _ => Ok(Transformed::no(part)),
+            })
+        })
+    });
+    opened.data()
 }
 
 /// Prepares a query, or a statement that changes rows.
