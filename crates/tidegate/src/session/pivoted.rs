@@ -82,7 +82,7 @@ async fn plan_question(
     Ok(plan)
 }
 
-/// Returns the values of each row that has no NULL.
+/// Returns the values of each row.
 fn values_of(batch: &RecordBatch) -> Result<Vec<PivotValue>> {
     let columns = batch.columns().iter().map(|column| {
         let data_type = match column.data_type() {
@@ -93,14 +93,12 @@ fn values_of(batch: &RecordBatch) -> Result<Vec<PivotValue>> {
         Ok((data_type, cast(column, &DataType::Utf8)?))
     });
     let columns = columns.collect::<Result<Vec<(_, ArrayRef)>>>()?;
-    let rows = 0..batch.num_rows();
-    let known = rows.filter(|row| columns.iter().all(|(_, texts)| texts.is_valid(*row)));
     let value = |row: usize| {
         let parts = columns.iter().map(|(data_type, texts)| {
-            let text = texts.as_string::<i32>().value(row).to_owned();
-            (data_type.clone(), text)
+            let text = || texts.as_string::<i32>().value(row).to_owned();
+            texts.is_valid(row).then(|| (data_type.clone(), text()))
         });
         PivotValue(parts.collect())
     };
-    Ok(known.map(value).collect())
+    Ok((0..batch.num_rows()).map(value).collect())
 }

@@ -6,7 +6,8 @@
 //!
 //! The columns of a plan are known before it runs. Where the values are not listed, `IN (ANY)` or `IN (SELECT …)`, a query is asked
 //! for them first ([`question`], [`answer`]); of several columns, there is a column for each of their values with each of the others'.
-//! So are the columns of `UNPIVOT t ON COLUMNS(…)` ([`name_columns`]).
+//! Of columns in parentheses, `PIVOT t ON (j, k)`, there is a column for each of their rows ([`ROWS`]).
+//! The columns of `UNPIVOT t ON COLUMNS(…)` are asked for, too ([`name_columns`]).
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -29,13 +30,16 @@ use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
 
 /// The most columns that a PIVOT makes.
-const COLUMNS_MAX: usize = 10_000;
+pub(super) const COLUMNS_MAX: usize = 10_000;
 
 /// The function whose arguments are the columns of GROUP BY, among the aggregates: see `pivot_words`.
 pub(super) const GROUPS: &str = "group by";
 
 /// The function whose argument is computed of aggregates, among the aggregates.
 pub(super) const COMPUTED: &str = "value of";
+
+/// What values that are not listed are ordered by where each row of the columns is a value: see `pivot_words`.
+pub(super) const ROWS: &str = "as rows";
 
 /// What is to be known before a statement is planned.
 #[derive(Debug)]
@@ -46,14 +50,32 @@ pub(crate) enum Question {
     Columns(Query),
 }
 
-/// A value that becomes columns: of each part the text, and its SQL type if it is no string.
+/// A part of a value: its SQL type, if it is no string, and its text; `None` is NULL.
+type Part = Option<(Option<String>, String)>;
+
+/// A value that becomes columns, of one part for each column behind ON or FOR.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PivotValue(pub(crate) Vec<(Option<String>, String)>);
+pub(crate) struct PivotValue(pub(crate) Vec<Part>);
+
+fn text_of(part: &Part) -> &str {
+    part.as_ref().map_or("NULL", |(_, text)| text.as_str())
+}
 
 impl PivotValue {
-    /// Returns the value as it is written in a list.
-    fn expr(&self) -> Result<ExprWithAlias, Error> {
-        let part = |(data_type, text): &(Option<String>, String)| {
+    fn has_null(&self) -> bool {
+        self.0.iter().any(Option::is_none)
+    }
+
+    fn texts(&self) -> Vec<&str> {
+        self.0.iter().map(text_of).collect()
+    }
+
+    /// Returns the value as it is written in a list, with the name of its columns.
+    fn expr(&self, name: String) -> Result<ExprWithAlias, Error> {
+        let part = |part: &Part| {
+            let Some((data_type, text)) = part else {
+                return "NULL".to_string();
+            };
             let text = text.replace('\'', "''");
             match data_type {
                 Some(data_type) => format!("CAST('{text}' AS {data_type})"),
@@ -61,18 +83,17 @@ impl PivotValue {
             }
         };
         let parts: Vec<String> = self.0.iter().map(part).collect();
-        let texts: Vec<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
         let sql = format!("({})", parts.join(", "));
         let parser = Parser::new(&GenericDialect {}).try_with_sql(&sql);
         let expr = parser.and_then(|mut parser| parser.parse_expr());
         let expr = expr.map_err(|_| {
             let message = format!(
                 "PIVOT: {} cannot be written as a value of a list: cast the column behind ON or FOR to VARCHAR",
-                texts.join(", ")
+                self.texts().join(", ")
             );
             not_supported(&message)
         })?;
-        let alias = Some(Ident::with_quote('"', texts.join("_")));
+        let alias = Some(Ident::with_quote('"', name));
         Ok(ExprWithAlias { expr, alias })
     }
 }
@@ -209,14 +230,37 @@ pub(crate) fn answer(query: &mut Query, values: &[PivotValue]) -> Result<(), Err
     else {
         return Ok(());
     };
-    let is_of_several =
-        value_column.len() > 1 && !matches!(value_source, PivotValueSource::Subquery(_));
-    let exprs: Result<Vec<ExprWithAlias>, Error> = match is_of_several {
-        true => combined(values)?.iter().map(PivotValue::expr).collect(),
-        false => values.iter().map(PivotValue::expr).collect(),
+    let is_of_any = matches!(value_source, PivotValueSource::Any(_));
+    let exprs: Result<Vec<ExprWithAlias>, Error> = if are_rows(value_source) {
+        let named = values.iter();
+        let named = named.map(|value| (format!("({})", value.texts().join(", ")), value));
+        let mut named: Vec<(String, &PivotValue)> = named.collect();
+        named.sort_by(|left, right| left.0.cmp(&right.0));
+        let named = named.into_iter();
+        named.map(|(name, value)| value.expr(name)).collect()
+    } else {
+        let known = values.iter().filter(|value| !value.has_null());
+        let mut known: Vec<PivotValue> = known.cloned().collect();
+        if is_of_any && value_column.len() > 1 {
+            known = combined(&known)?;
+        }
+        let named = known.iter();
+        named
+            .map(|value| value.expr(value.texts().join("_")))
+            .collect()
     };
     *value_source = PivotValueSource::List(exprs?);
     Ok(())
+}
+
+/// Tells whether each row of the columns is a value, one with NULL, too.
+fn are_rows(source: &PivotValueSource) -> bool {
+    match source {
+        PivotValueSource::Any(order) => order.iter().any(
+            |by| matches!(&by.expr, Expr::Identifier(name) if name.value == ROWS && name.quote_style.is_some()),
+        ),
+        _ => false,
+    }
 }
 
 /// Returns each value of a column with each of the others.
@@ -226,13 +270,13 @@ fn combined(values: &[PivotValue]) -> Result<Vec<PivotValue>, Error> {
     for column in 0..num_columns {
         let mut seen = HashSet::new();
         let parts = values.iter().filter_map(|value| value.0.get(column));
-        let mut parts: Vec<_> = parts.filter(|part| seen.insert(part.1.as_str())).collect();
-        parts.sort_by(|left, right| by_value(&left.1, &right.1));
+        let mut parts: Vec<_> = parts.filter(|part| seen.insert(text_of(part))).collect();
+        parts.sort_by(|left, right| by_value(text_of(left), text_of(right)));
         let made = all.len().saturating_mul(parts.len());
         if made > COLUMNS_MAX {
             return Err(too_many(made));
         }
-        let longer = |value: &PivotValue, part: &(Option<String>, String)| {
+        let longer = |value: &PivotValue, part: &Part| {
             let mut value = value.clone();
             value.0.push(part.clone());
             value
@@ -644,10 +688,11 @@ impl Unpivot<'_> {
                 );
                 return Err(not_supported(&message));
             }
-            names.push(string(match &column.alias {
-                Some(alias) => folded(alias),
-                None => name_of(&column.expr),
-            }));
+            let of_expr = || match columns_of(&column.expr).as_slice() {
+                [one] => folded(one),
+                _ => name_of(&column.expr),
+            };
+            names.push(string(column.alias.as_ref().map_or_else(of_expr, folded)));
             for (list, expr) in lists.iter_mut().zip(exprs) {
                 excluded.extend(columns_of(expr));
                 list.push(expr.clone());
@@ -682,89 +727,4 @@ impl Unpivot<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::ops::ControlFlow;
-
-    use sqlparser::ast::{TableFactor, VisitMut, VisitorMut};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
-    use super::expand;
-
-    struct Expand;
-
-    impl VisitorMut for Expand {
-        type Break = String;
-
-        fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<String> {
-            match expand(table, &|name| ["sum", "max", "count"].contains(&name)) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => ControlFlow::Break(error.to_string()),
-            }
-        }
-    }
-
-    #[track_caller]
-    fn check(from: &str, expect: Result<&str, &str>) {
-        let sql = format!("SELECT * FROM {from}");
-        let mut statements = Parser::parse_sql(&GenericDialect {}, &sql).unwrap();
-        match (statements.visit(&mut Expand), expect) {
-            (ControlFlow::Continue(()), Ok(expect)) => {
-                assert_eq!(statements[0].to_string(), format!("SELECT * FROM {expect}"));
-            }
-            (ControlFlow::Break(error), Err(part)) => assert!(error.contains(part), "{error}"),
-            (done, _) => panic!("{from}: {done:?}"),
-        }
-    }
-
-    #[test]
-    fn pivot_is_an_aggregate_for_each_value() {
-        check(
-            "t PIVOT (sum(v) FOR k IN ('a', 2 AS b)) AS p",
-            Ok(
-                "(SELECT * EXCLUDE (k, v), sum(v) FILTER (WHERE (k) = ('a')) AS \"a\", \
-                sum(v) FILTER (WHERE (k) = (2)) AS \"b\" FROM t GROUP BY ALL) AS p",
-            ),
-        );
-        check(
-            "t PIVOT (count(*) AS n, max(v + w) FOR (j, k) IN ((1, NULL)))",
-            Ok(
-                "(SELECT * EXCLUDE (j, k, v, w), count(*) FILTER (WHERE (j) = (1) AND (k) IS NULL) AS \"1_NULL_n\", \
-                max(v + w) FILTER (WHERE (j) = (1) AND (k) IS NULL) AS \"1_NULL_max(v + w)\" FROM t GROUP BY ALL)",
-            ),
-        );
-        check(
-            "t PIVOT (sum(v), \"group by\"(g, h) FOR k IN ('a'))",
-            Ok("(SELECT g, h, sum(v) FILTER (WHERE (k) = ('a')) AS \"a\" FROM t GROUP BY ALL)"),
-        );
-        check(
-            "t PIVOT (\"value of\"(round(sum(v)) + 1) AS r FOR k IN ('a'))",
-            Ok(
-                "(SELECT * EXCLUDE (k, v), round(sum(v) FILTER (WHERE (k) = ('a'))) + 1 AS \"a_r\" FROM t GROUP BY ALL)",
-            ),
-        );
-        check("t PIVOT (sum(v) FOR k IN (ANY))", Err("list the values"));
-        check(
-            "t PIVOT (sum(v) FOR (j, k) IN (1))",
-            Err("1 has 1 values, and FOR names 2 columns"),
-        );
-    }
-
-    #[test]
-    fn unpivot_is_unnest_of_names_and_values() {
-        check(
-            "t UNPIVOT (v FOR k IN (a, B AS c))",
-            Ok(
-                "(SELECT * FROM (SELECT * EXCLUDE (a, B), unnest(make_array('a', 'c')) AS k, \
-                unnest(make_array(a, B)) AS v FROM t) WHERE v IS NOT NULL)",
-            ),
-        );
-        check(
-            "t UNPIVOT INCLUDE NULLS (v FOR k IN (a)) AS u",
-            Ok(
-                "(SELECT * EXCLUDE (a), unnest(make_array('a')) AS k, unnest(make_array(a)) AS v FROM t) AS u",
-            ),
-        );
-        check("t UNPIVOT (1 FOR k IN (a))", Err("1 is no name"));
-    }
-}
+mod tests;

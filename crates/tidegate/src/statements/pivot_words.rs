@@ -4,14 +4,15 @@
 //! and `SELECT * FROM t UNPIVOT (v FOR k IN (a, b))`. The words are put in that order. The columns of GROUP BY, for which
 //! that form has no place, become the arguments of a function among the aggregates ([`GROUPS`]).
 //! Where columns have no values, they become `FOR k IN (ANY)` or `FOR (j, k) IN (ANY)`. What is computed of aggregates, `sum(v) + 1`,
-//! is the argument of a function, too ([`COMPUTED`]), and `*` behind ON is `COLUMNS(*)`. What is not of this form stays, and is a
-//! syntax error.
+//! is the argument of a function, too ([`COMPUTED`]), and `*` behind ON is `COLUMNS(*)`. Of several lists of values, `j IN (1, 2), k IN
+//! (3)`, each value goes with each of the others: `(j, k) IN ((1, 3), (2, 3))`. DuckDB has several lists and GROUP BY in the form
+//! behind a table, too. What is not of these forms stays, and is a syntax error.
 
 use std::ops::Range;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::pivot::{COMPUTED, GROUPS};
+use super::pivot::{COLUMNS_MAX, COMPUTED, GROUPS, ROWS};
 use super::words::{is_word, outside};
 
 /// The most statements of this form in one text.
@@ -25,10 +26,18 @@ const ENDS: [&str; 6] = ["ORDER", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSE
 
 /// Puts PIVOT and UNPIVOT behind their tables.
 pub(super) fn behind_tables(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let has_any =
-        |token: &TokenWithSpan| is_word(&token.token, "PIVOT") || is_word(&token.token, "UNPIVOT");
+    let has_any = |token: &TokenWithSpan| is_pivot(&token.token) || is_unpivot(&token.token);
     if !tokens.iter().any(has_any) {
         return tokens;
+    }
+    // From behind, so that places before stay.
+    let behind = (0..tokens.len()).rev();
+    let behind =
+        behind.filter(|index| is_word(&tokens[*index].token, "PIVOT") && !begins(&tokens, *index));
+    for index in behind.take(PIVOTS_MAX).collect::<Vec<_>>() {
+        if let Some((range, written)) = in_known_form(&tokens, index) {
+            tokens.splice(range, written);
+        }
     }
     let mut end = tokens.len();
     for _ in 0..PIVOTS_MAX {
@@ -48,10 +57,18 @@ fn is_space(token: &TokenWithSpan) -> bool {
     matches!(token.token, Token::Whitespace(_))
 }
 
+fn is_pivot(token: &Token) -> bool {
+    is_word(token, "PIVOT") || is_word(token, "PIVOT_WIDER")
+}
+
+fn is_unpivot(token: &Token) -> bool {
+    is_word(token, "UNPIVOT") || is_word(token, "PIVOT_LONGER")
+}
+
 /// Tells whether a query begins with PIVOT or UNPIVOT at a place.
 fn begins(tokens: &[TokenWithSpan], index: usize) -> bool {
     let token = &tokens[index].token;
-    if !is_word(token, "PIVOT") && !is_word(token, "UNPIVOT") {
+    if !is_pivot(token) && !is_unpivot(token) {
         return false;
     }
     let before = tokens[..index].iter().rev().find(|token| !is_space(token));
@@ -110,8 +127,7 @@ impl Clauses<'_> {
         for (_, token) in outside(self.tokens, item) {
             match token {
                 Token::LParen if num_words == 0 => return false,
-                Token::LParen | Token::LBracket | Token::LBrace => {}
-                Token::Whitespace(_) | Token::Period => {}
+                Token::LParen | Token::Whitespace(_) | Token::Period => {}
                 Token::Word(_) => num_words += 1,
                 _ => return false,
             }
@@ -122,6 +138,81 @@ impl Clauses<'_> {
     fn is_empty(&self, range: Range<usize>) -> bool {
         self.tokens[range].iter().all(is_space)
     }
+
+    fn first_word(&self, mut range: Range<usize>) -> Option<usize> {
+        range.find(|index| !is_space(&self.tokens[*index]))
+    }
+
+    /// Tells whether there are several columns in one pair of parentheses, and nothing else.
+    fn is_row(&self, range: Range<usize>) -> bool {
+        let Some(open) = self.first_word(range.clone()) else {
+            return false;
+        };
+        if self.tokens[open].token != Token::LParen {
+            return false;
+        }
+        let close = Self::end_of_query(self.tokens, open + 1);
+        close < range.end && self.is_empty(close + 1..range.end) && self.has_comma(open + 1..close)
+    }
+
+    /// Finds columns with the lists of their values, `j IN (1, 2), k IN (3)`, with or without commas; `None` if there is
+    /// anything else.
+    fn lists(&self, range: Range<usize>) -> Option<Vec<(Range<usize>, Range<usize>)>> {
+        let mut lists = Vec::new();
+        let mut from = range.start;
+        loop {
+            let word = self.find(from, &["IN"]);
+            if word >= range.end || self.is_empty(from..word) {
+                return None;
+            }
+            let open = self.first_word(word + 1..range.end)?;
+            let first = self.first_word(open + 1..range.end)?;
+            let is_query = ["SELECT", "WITH", "FROM", "ANY"]
+                .iter()
+                .any(|word| is_word(&self.tokens[first].token, word));
+            let close = Self::end_of_query(self.tokens, open + 1);
+            if self.tokens[open].token != Token::LParen || is_query || close >= range.end {
+                return None;
+            }
+            lists.push((from..word, open + 1..close));
+            from = match self.first_word(close + 1..range.end) {
+                None => return Some(lists),
+                Some(comma) if self.tokens[comma].token == Token::Comma => comma + 1,
+                Some(next) => next,
+            };
+        }
+    }
+
+    /// Returns a value of a list, and its name.
+    fn named(&self, item: Range<usize>) -> Named {
+        let end = self.find(item.start, &["AS"]).min(item.end);
+        let name = match end < item.end {
+            true => end + 1..item.end,
+            false => item.clone(),
+        };
+        let words = self.tokens[name].iter().filter(|token| !is_space(token));
+        let text = |token: &TokenWithSpan| match &token.token {
+            Token::SingleQuotedString(text) => text.clone(),
+            Token::Word(word) if word.quote_style.is_none() && end < item.end => {
+                word.value.to_lowercase()
+            }
+            Token::Word(word) => word.value.clone(),
+            other => other.to_string(),
+        };
+        Named {
+            name: words.map(text).collect(),
+            is_given: end < item.end,
+            value: item.start..end,
+        }
+    }
+}
+
+/// A value of a list, and its name.
+#[derive(Clone)]
+struct Named {
+    value: Range<usize>,
+    name: String,
+    is_given: bool,
 }
 
 /// Writes the statement that begins at a place behind its table; `None` if it is not of the form.
@@ -136,12 +227,54 @@ fn written(tokens: &[TokenWithSpan], first: usize) -> Option<(Range<usize>, Vec<
         first,
         written: Vec::new(),
     };
-    let done = match is_word(&tokens[first].token, "PIVOT") {
+    let done = match is_pivot(&tokens[first].token) {
         true => pivot(&clauses, &mut writer),
         false => unpivot(&clauses, &mut writer),
     };
     done?;
     Some((first..end, writer.written))
+}
+
+/// Writes GROUP BY and several lists of values of a PIVOT behind a table in the form that the parser knows; `None` if
+/// there are none.
+fn in_known_form(
+    tokens: &[TokenWithSpan],
+    first: usize,
+) -> Option<(Range<usize>, Vec<TokenWithSpan>)> {
+    let open = (first + 1..tokens.len()).find(|index| !is_space(&tokens[*index]))?;
+    let end = Clauses::end_of_query(tokens, open + 1);
+    if tokens[open].token != Token::LParen || tokens.get(end)?.token != Token::RParen {
+        return None;
+    }
+    let clauses = Clauses {
+        tokens,
+        range: open + 1..end,
+    };
+    let word = clauses.find(open + 1, &["FOR"]);
+    let group = clauses.find(word, &["GROUP"]);
+    let by = clauses.find(group, &["BY"]);
+    // Behind what stands for NULL is nothing else.
+    let rest = clauses.find(word, &["DEFAULT"]).min(group);
+    if word == end || (group < end && (by == end || rest < group)) {
+        return None;
+    }
+    let lists = clauses.lists(word + 1..rest)?;
+    if lists.len() == 1 && group == end {
+        return None;
+    }
+    let mut writer = Writer {
+        tokens,
+        first,
+        written: Vec::new(),
+    };
+    aggregates(&clauses, &mut writer, open + 1..word);
+    if group < end {
+        groups(&mut writer, by + 1..end);
+    }
+    writer.words("FOR");
+    listed(&clauses, &mut writer, word + 1..rest);
+    writer.copy(rest..group);
+    Some((clauses.range, writer.written))
 }
 
 struct Writer<'a> {
@@ -208,26 +341,85 @@ fn pivot(clauses: &Clauses<'_>, writer: &mut Writer<'_>) -> Option<()> {
         if by >= rest {
             return None;
         }
-        writer.words(",");
-        writer.quoted(GROUPS);
-        writer.words("(");
-        writer.copy(by + 1..rest);
-        writer.words(")");
+        groups(writer, by + 1..rest);
     }
     writer.words("FOR");
     if has_several {
         writer.words("(");
     }
-    writer.copy(on + 1..using);
+    match is_listed {
+        true => listed(clauses, writer, on + 1..using),
+        false => writer.copy(on + 1..using),
+    }
     if has_several {
         writer.words(")");
     }
     if !is_listed {
-        writer.words("IN ( ANY )");
+        writer.words("IN ( ANY");
+        if clauses.is_row(on + 1..using) {
+            writer.words("ORDER BY");
+            writer.quoted(ROWS);
+        }
+        writer.words(")");
     }
     writer.words(")");
     writer.copy(rest..end);
     Some(())
+}
+
+/// Writes the columns of GROUP BY.
+fn groups(writer: &mut Writer<'_>, columns: Range<usize>) {
+    writer.words(",");
+    writer.quoted(GROUPS);
+    writer.words("(");
+    writer.copy(columns);
+    writer.words(")");
+}
+
+/// Writes columns and the lists of their values; of several, each value with each of the others.
+fn listed(clauses: &Clauses<'_>, writer: &mut Writer<'_>, range: Range<usize>) {
+    let lists = clauses.lists(range.clone()).unwrap_or_default();
+    let mut rows: Vec<Vec<Named>> = vec![Vec::new()];
+    for (_, list) in &lists {
+        let items = clauses.items(list.clone()).into_iter();
+        let items: Vec<Named> = items.map(|item| clauses.named(item)).collect();
+        if rows.len().saturating_mul(items.len()) > COLUMNS_MAX {
+            return writer.copy(range);
+        }
+        let with_each = |row: &Vec<Named>| -> Vec<Vec<Named>> {
+            let longer =
+                |item: &Named| -> Vec<Named> { row.iter().chain([item]).cloned().collect() };
+            items.iter().map(longer).collect()
+        };
+        rows = rows.iter().flat_map(with_each).collect();
+    }
+    if lists.len() < 2 {
+        return writer.copy(range);
+    }
+    writer.words("(");
+    for (number, (column, _)) in lists.into_iter().enumerate() {
+        if number > 0 {
+            writer.words(",");
+        }
+        writer.copy(column);
+    }
+    writer.words(") IN (");
+    for (number, row) in rows.into_iter().enumerate() {
+        writer.words(if number > 0 { ", (" } else { "(" });
+        for (number, part) in row.iter().enumerate() {
+            if number > 0 {
+                writer.words(",");
+            }
+            writer.copy(part.value.clone());
+        }
+        writer.words(")");
+        if row.iter().any(|part| part.is_given) {
+            let names: Vec<&str> = row.iter().map(|part| part.name.as_str()).collect();
+            writer.words("AS");
+            writer.quoted(&names.join("_"));
+        }
+    }
+    writer.words(")");
 }
 
 /// Writes a list of aggregates, and of what is computed of them.
@@ -369,6 +561,26 @@ mod tests {
             (
                 "PIVOT t ON j, k USING sum(v) + 1 AS s, max(v)",
                 "SELECT * FROM t PIVOT ( \"value of\" ( sum(v) + 1 ) AS s , max(v) FOR ( j, k ) IN ( ANY ) )",
+            ),
+            (
+                "PIVOT_WIDER t ON (j, k) USING list(v)[1:2]",
+                "SELECT * FROM t PIVOT ( \"value of\" ( list(v)[1:2] ) FOR (j, k) IN ( ANY ORDER BY \"as rows\" ) )",
+            ),
+            (
+                "PIVOT t ON j IN (1, 2 AS B), k IN (NULL)",
+                "SELECT * FROM t PIVOT ( COUNT ( * ) FOR ( j , k ) IN ( ( 1 , NULL ) , ( 2 , NULL ) AS \"b_NULL\" ) )",
+            ),
+            (
+                "SELECT * FROM t PIVOT (sum(v) AS s FOR j IN ('a') k IN ('b' AS x) GROUP BY g)",
+                "SELECT * FROM t PIVOT (sum(v) AS s , \"group by\" ( g ) FOR ( j , k ) IN ( ( 'a' , 'b' ) AS \"a_x\" ) )",
+            ),
+            (
+                "SELECT * FROM t PIVOT (sum(v) FOR j IN (1) GROUP BY g)",
+                "SELECT * FROM t PIVOT (sum(v) , \"group by\" ( g ) FOR j IN (1) )",
+            ),
+            (
+                "PIVOT_LONGER t ON a",
+                "SELECT * FROM t UNPIVOT ( \"value\" FOR \"name\" IN ( a ) )",
             ),
             (
                 "UNPIVOT t ON * EXCLUDE (a)",

@@ -226,7 +226,9 @@ impl Rewrites<'_> {
 
     fn table(&self, table: &mut TableFactor) -> Result<(), Error> {
         let aggregates = self.functions.aggregate_functions();
-        pivot::expand(table, &|name| aggregates.contains_key(name))?;
+        pivot::expand(table, &|name| {
+            aggregates.contains_key(forms::renamed(name).unwrap_or(name))
+        })?;
         unnested::unnest_lists(table)?;
         if let TableFactor::NestedJoin {
             table_with_joins, ..
