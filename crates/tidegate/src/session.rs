@@ -11,6 +11,7 @@ mod changed_rows;
 mod client;
 mod created;
 mod current;
+mod defaults;
 mod dependencies;
 mod described;
 mod doctor;

@@ -1,16 +1,20 @@
 //! What DESCRIBE and SHOW TABLES tell, in the names that SQL has for types.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::format::ExplainFormat;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::Result;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::unparser::expr_to_sql;
 use sqlparser::ast;
 
+use super::rows_by_position::target;
 use crate::sql_type::sql_type;
 
 /// What SHOW TABLES lists.
@@ -18,8 +22,35 @@ const TABLES: &str = "SELECT table_schema, table_name, table_type FROM informati
                       WHERE table_schema NOT IN ('information_schema', 'system') \
                       ORDER BY table_schema, table_name";
 
-/// Tells of a table's columns in the types of SQL; any other plan stays as it is.
-pub(super) fn plan(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Returns the defaults of the columns of a table that is described, as SQL; none for any other statement.
+///
+/// # Errors
+/// Those of looking up the table.
+pub(super) async fn defaults(
+    state: &SessionState,
+    statement: &Statement,
+) -> Result<HashMap<String, String>> {
+    let Statement::Statement(inner) = statement else {
+        return Ok(HashMap::new());
+    };
+    let ast::Statement::ExplainTable { table_name, .. } = inner.as_ref() else {
+        return Ok(HashMap::new());
+    };
+    let Some(table) = target(state, table_name).await? else {
+        return Ok(HashMap::new());
+    };
+    let schema = table.schema();
+    let fields = schema.fields().iter();
+    let told = fields.filter_map(|field| {
+        let default = table.get_column_default(field.name())?;
+        let text = expr_to_sql(default).map_or_else(|_| default.to_string(), |sql| sql.to_string());
+        Some((field.name().clone(), text))
+    });
+    Ok(told.collect())
+}
+
+/// Tells of a table's columns in the types of SQL, with their defaults; any other plan stays as it is.
+pub(super) fn plan(plan: LogicalPlan, defaults: &HashMap<String, String>) -> Result<LogicalPlan> {
     let LogicalPlan::DescribeTable(described) = plan else {
         return Ok(plan);
     };
@@ -39,8 +70,14 @@ pub(super) fn plan(plan: LogicalPlan) -> Result<LogicalPlan> {
                 .map(|field| if field.is_nullable() { "YES" } else { "NO" }.into())
                 .collect(),
         ),
+        Arc::new(StringArray::from_iter(
+            fields.iter().map(|field| defaults.get(field.name())),
+        )) as ArrayRef,
     ];
-    let schema: SchemaRef = Arc::clone(described.output_schema.inner());
+    let told = described.output_schema.fields().iter().cloned();
+    let default = Field::new("column_default", DataType::Utf8, true);
+    let schema = Schema::new(told.chain([default.into()]).collect::<Vec<_>>());
+    let schema = Arc::new(schema);
     let rows = RecordBatch::try_new(Arc::clone(&schema), columns)?;
     let table = MemTable::try_new(schema, vec![vec![rows]])?;
     LogicalPlanBuilder::scan("described", provider_as_source(Arc::new(table)), None)?.build()

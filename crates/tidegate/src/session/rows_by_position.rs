@@ -1,6 +1,9 @@
 //! `INSERT INTO t VALUES (ROW(1, 'a'))`: the values of a row are those of the fields of a struct, in their order.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::catalog::TableProvider;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement;
@@ -30,13 +33,7 @@ pub(super) async fn name_fields(state: &SessionState, statement: &mut Statement)
     if !has_rows(values) {
         return Ok(());
     }
-    let normalizes = state.config_options().sql_parser.enable_ident_normalization;
-    let table = object_name_to_table_reference(name.clone(), normalizes)?;
-    // That there is no such table, the planner says.
-    let Ok(schema) = state.schema_for_ref(table.clone()) else {
-        return Ok(());
-    };
-    let Some(provider) = schema.table(table.table()).await? else {
+    let Some(provider) = target(state, name).await? else {
         return Ok(());
     };
     let schema = provider.schema();
@@ -57,6 +54,22 @@ pub(super) async fn name_fields(state: &SessionState, statement: &mut Statement)
         }
     }
     Ok(())
+}
+
+/// Returns the table that a statement names; `None` if there is none, which the planner says.
+///
+/// # Errors
+/// Those of looking it up.
+pub(super) async fn target(
+    state: &SessionState,
+    name: &ObjectName,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    let normalizes = state.config_options().sql_parser.enable_ident_normalization;
+    let table = object_name_to_table_reference(name.clone(), normalizes)?;
+    let Ok(schema) = state.schema_for_ref(table.clone()) else {
+        return Ok(None);
+    };
+    schema.table(table.table()).await
 }
 
 fn has_rows(values: &Values) -> bool {

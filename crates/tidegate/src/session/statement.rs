@@ -20,6 +20,7 @@ use datafusion::prelude::SQLOptions;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{Expr, Function, Select, Visitor, WindowType};
 
+use super::defaults::Defaults;
 use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
 use super::rights::check_rights;
@@ -361,6 +362,7 @@ pub(super) async fn plan_parsed(
     name_outputs(&mut statement);
     pivoted::list_values(session, state, &mut statement).await?;
     by_name::name_columns(session, state, &mut statement).await?;
+    let defaults = Defaults::take(state, &mut statement).await?;
     rows_by_position::name_fields(state, &mut statement).await?;
     rewrites(state).apply(&mut statement)?;
     let has_unplaced = place_all(&mut statement);
@@ -380,6 +382,7 @@ pub(super) async fn plan_parsed(
     if has_unplaced {
         place_by_plans(planner, &mut statement).await;
     }
+    let told_defaults = described::defaults(planner, &statement).await?;
     let own = match altered::plan(planner, &statement).await? {
         Some(plan) => Some(plan),
         None => changed_rows::plan(planner, &statement).await?,
@@ -392,13 +395,14 @@ pub(super) async fn plan_parsed(
         analyze.format = format;
     }
     use_own_name(&mut plan);
+    defaults.put(&mut plan)?;
     numbered::number(&mut plan)?;
     inserted::let_table_refuse(&mut plan)?;
     files::write_nested_as_text(&mut plan)?;
     PlanSize::of(&plan).check()?;
     match is_summary {
         true => summary::plan(state, plan),
-        false => described::plan(plan),
+        false => described::plan(plan, &told_defaults),
     }
 }
 

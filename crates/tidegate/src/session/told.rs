@@ -9,7 +9,7 @@ use datafusion::common::{ScalarValue, plan_err};
 use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ident};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor, Visitor};
@@ -44,12 +44,28 @@ pub(super) async fn plan_calls(
     let mut answers = Answers::default();
     for text in calls.0 {
         let plan = Box::pin(session.plan_text(state, &text)).await?;
+        let plan = with_column_type(&text, plan)?;
         let table = ViewTable::new(plan, None);
         answers.0.insert(text, Arc::new(table));
     }
     let mut state = state.clone();
     state.config_mut().set_extension(Arc::new(answers));
     Ok(Some(state))
+}
+
+/// Gives the types of a DESCRIBE the name that DuckDB has for them, too.
+fn with_column_type(text: &str, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    if !["DESCRIBE", "DESC"]
+        .iter()
+        .any(|word| first.eq_ignore_ascii_case(word))
+    {
+        return Ok(plan);
+    }
+    let all = plan.schema().columns().into_iter().map(Expr::Column);
+    let types = ident("data_type").alias("column_type");
+    let columns: Vec<Expr> = all.chain([types]).collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
 /// The texts of the statements.

@@ -176,14 +176,14 @@ async fn tables_are_listed_and_described_in_the_words_of_sql() {
 +--------------+------------+------------+";
     assert_eq!(told("SHOW TABLES").await, expect);
     let expect = "\
-+-------------+----------------+-------------+
-| column_name | data_type      | is_nullable |
-+-------------+----------------+-------------+
-| n           | BIGINT         | NO          |
-| t           | VARCHAR        | YES         |
-| d           | DECIMAL(10, 2) | YES         |
-| a           | INT[]          | YES         |
-+-------------+----------------+-------------+";
++-------------+----------------+-------------+----------------+
+| column_name | data_type      | is_nullable | column_default |
++-------------+----------------+-------------+----------------+
+| n           | BIGINT         | NO          |                |
+| t           | VARCHAR        | YES         |                |
+| d           | DECIMAL(10, 2) | YES         |                |
+| a           | INT[]          | YES         |                |
++-------------+----------------+-------------+----------------+";
     assert_eq!(told("DESCRIBE b").await, expect);
     assert_eq!(told("DESCRIBE b").await, expect);
 }
