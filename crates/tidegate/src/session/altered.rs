@@ -13,7 +13,7 @@ use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{
-    CreateMemoryTable, DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder,
+    Cast, CreateMemoryTable, DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder,
 };
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::object_name_to_table_reference;
@@ -26,8 +26,8 @@ use crate::accounted::AccountedTable;
 use crate::error::{Error, ErrorKind};
 
 /// What there is to change in a table.
-const CHANGES: &str = "ADD COLUMN, DROP COLUMN, RENAME COLUMN a TO b, ALTER COLUMN a TYPE t and ALTER COLUMN a SET \
-                       DEFAULT change a table in memory, and RENAME TO, alone in its statement, any";
+const CHANGES: &str = "ADD COLUMN, DROP COLUMN, RENAME COLUMN a TO b, ALTER COLUMN a TYPE t, SET DEFAULT \
+                       and SET NOT NULL change a table in memory, and RENAME TO, alone in its statement, any";
 
 /// Plans `ALTER TABLE`; returns `None` for any other statement.
 ///
@@ -301,6 +301,19 @@ impl<'a> Altered<'a> {
                 self.column(name)?.default = Some(value);
             }
             AlterColumnOperation::DropDefault => self.column(name)?.default = None,
+            // The table is made so, if no row is NULL.
+            AlterColumnOperation::SetNotNull => {
+                self.column(name)?;
+            }
+            AlterColumnOperation::DropNotNull => {
+                let value = self.column(name)?.value.clone();
+                if let Expr::Column(old) = &value {
+                    let field = self.old.field_with_unqualified_name(&old.name)?;
+                    let data_type = field.data_type().clone();
+                    // What is computed may be NULL.
+                    self.column(name)?.value = Expr::Cast(Cast::new(Box::new(value), data_type));
+                }
+            }
             other => return Err(not_supported(&format!("ALTER COLUMN … {other}")).into()),
         }
         Ok(())

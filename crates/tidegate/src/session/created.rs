@@ -19,7 +19,7 @@ use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement;
 use futures::TryStreamExt;
 use parking_lot::Mutex;
-use sqlparser::ast::{self, ColumnOption};
+use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, ColumnOption};
 use tokio::task::JoinSet;
 
 use super::Session;
@@ -27,25 +27,48 @@ use crate::accounted::{AccountedTable, Charge, refuse_nulls};
 use crate::error::{Error, ErrorKind};
 use crate::statements::using::folded;
 
-/// Returns the columns that CREATE TABLE AS declares NOT NULL; `None` of another statement.
-pub(super) fn not_null_of(statement: &Statement) -> Option<HashSet<String>> {
+/// The columns of a new table that are NOT NULL.
+#[derive(Clone, Debug)]
+pub(super) enum NotNull {
+    /// These alone, as CREATE TABLE AS declares them.
+    Declared(HashSet<String>),
+    /// These beside those that the rows have so, as ALTER TABLE declares them.
+    Added(HashSet<String>),
+}
+
+/// Returns the columns that CREATE TABLE AS or ALTER TABLE declares NOT NULL; none of another statement.
+pub(super) fn not_null_of(statement: &Statement) -> NotNull {
+    let none = || NotNull::Added(HashSet::new());
     let Statement::Statement(inner) = statement else {
-        return None;
+        return none();
     };
-    let ast::Statement::CreateTable(create) = inner.as_ref() else {
-        return None;
+    let create = match inner.as_ref() {
+        ast::Statement::CreateTable(create) if create.query.is_some() => create,
+        ast::Statement::AlterTable(alter) => {
+            let columns = alter
+                .operations
+                .iter()
+                .filter_map(|operation| match operation {
+                    AlterTableOperation::AlterColumn {
+                        column_name,
+                        op: AlterColumnOperation::SetNotNull,
+                    } => Some(folded(column_name)),
+                    _ => None,
+                });
+            return NotNull::Added(columns.collect());
+        }
+        _ => return none(),
     };
-    create.query.as_ref()?;
     let is_declared = |column: &&ast::ColumnDef| {
         let mut options = column.options.iter();
         options.any(|option| option.option == ColumnOption::NotNull)
     };
     let declared = create.columns.iter().filter(is_declared);
-    Some(declared.map(|column| folded(&column.name)).collect())
+    NotNull::Declared(declared.map(|column| folded(&column.name)).collect())
 }
 
 /// Makes a table in memory of a query's rows. What stood under its name stays until all of them are
-/// there. Of CREATE TABLE AS, `not_null` names the columns that are never NULL.
+/// there. `not_null` names columns that are never NULL.
 ///
 /// # Errors
 /// Those of the query, [`ErrorKind::Sql`] for two columns of one name and for a NULL where there is none.
@@ -53,7 +76,7 @@ pub(super) async fn create(
     session: &Session,
     state: SessionState,
     create: CreateMemoryTable,
-    not_null: Option<HashSet<String>>,
+    not_null: NotNull,
 ) -> Result<DataFrame, Error> {
     let ctx = &session.ctx;
     let exists = ctx.table_exist(create.name.clone())?;
@@ -83,8 +106,15 @@ pub(super) async fn create(
         }
     }
     let schema = match not_null {
-        Some(declared) => with_nullable(&schema, |_, field| !declared.contains(field.name())),
-        None => without_nulls_of_old_columns_only(schema, &input, &name),
+        NotNull::Declared(declared) => {
+            with_nullable(&schema, |_, field| !declared.contains(field.name()))
+        }
+        NotNull::Added(added) => {
+            let schema = without_nulls_of_old_columns_only(schema, &input, &name);
+            with_nullable(&schema, |_, field| {
+                field.is_nullable() && !added.contains(field.name())
+            })
+        }
     };
     let frame = DataFrame::new(state, Arc::unwrap_or_clone(input));
     let task = Arc::new(frame.task_ctx());

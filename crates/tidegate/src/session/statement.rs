@@ -20,6 +20,7 @@ use datafusion::prelude::SQLOptions;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{Expr, Function, Select, Visitor, WindowType};
 
+use super::created::NotNull;
 use super::defaults::Defaults;
 use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
@@ -70,8 +71,8 @@ pub(super) struct Source {
     pub(super) function_body: Option<String>,
     /// The table to which it gives another name.
     pub(super) renamed: Option<TableReference>,
-    /// Of CREATE TABLE AS, the columns that it declares NOT NULL.
-    pub(super) not_null: Option<HashSet<String>>,
+    /// The columns that it declares NOT NULL, of CREATE TABLE AS and ALTER TABLE.
+    pub(super) not_null: NotNull,
     /// How many types `PREPARE` declares.
     pub(super) num_declared: usize,
     /// The session's settings, without those of its hints.
@@ -165,7 +166,7 @@ pub(super) fn read<'a>(session: &Session, sql: &'a str) -> Result<(SqlText<'a>, 
         names: None,
         function_body: None,
         renamed: None,
-        not_null: None,
+        not_null: NotNull::Added(HashSet::new()),
         num_declared: 0,
         options,
     };

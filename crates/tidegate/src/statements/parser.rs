@@ -13,6 +13,8 @@
 //! COPY … TO 'file' [WITH] (option [value], …)
 //! ```
 
+mod created;
+
 use datafusion::common::config::SqlParserOptions;
 use datafusion::common::{not_impl_err, plan_datafusion_err};
 use datafusion::error::DataFusionError;
@@ -137,7 +139,9 @@ impl TidegateParser {
         self.set_for_pragma();
         self.name_json();
         self.tokens = interval_words::in_singular(struct_types::with_brackets(self.tokens));
-        self.tokens = using_sample::behind_tables(table_words::as_queries(self.tokens));
+        self.tokens = table_words::as_queries(self.tokens);
+        self.write_created();
+        self.tokens = using_sample::behind_tables(self.tokens);
         self.tokens = told_tables::as_calls(sample_words::as_standard(self.tokens));
         self.tokens = shares::as_calls(symmetric::as_calls(self.tokens));
         self.tokens = copy::with_options(copy_from::as_insert(self.tokens)?)?;

@@ -206,3 +206,26 @@ fn what_is_wrong_is_named() {
         check_error(sql, expect);
     }
 }
+
+#[test]
+fn names_of_new_columns_are_those_of_a_subquery() {
+    for (sql, expect) in [
+        (
+            "CREATE TABLE t(a, \"B\") AS SELECT 1, 2;",
+            "CREATE TABLE t AS SELECT * FROM (SELECT 1, 2 ) AS \"q\" ( a , \"B\" );",
+        ),
+        (
+            "CREATE OR REPLACE TABLE s.t AS SELECT 1 WITH NO DATA",
+            "CREATE OR REPLACE TABLE s.t  AS SELECT * FROM (SELECT 1 ) AS \"q\" LIMIT 0",
+        ),
+        (
+            "CREATE TABLE t (a INT) AS SELECT 1",
+            "CREATE TABLE t (a INT) AS SELECT 1",
+        ),
+        ("CREATE TABLE t (a INT)", "CREATE TABLE t (a INT)"),
+    ] {
+        let (words, _) = rest(parsed(sql).unwrap()).unwrap();
+        let squeezed = |text: &str| text.split_whitespace().collect::<String>();
+        assert_eq!(squeezed(&words), squeezed(expect));
+    }
+}
