@@ -70,10 +70,11 @@ const UNITS: [(&str, &str); 15] = [
 const ONE_ARGUMENT: [&str; 5] = ["age", "array_first", "decode", "encode", "list_first"];
 
 /// Aggregates that take a list of shares last, and give a list: of one share for each.
-const SHARED: [&str; 5] = [
+const SHARED: [&str; 6] = [
     "approx_percentile_cont",
     "approx_quantile",
     "percentile_cont",
+    "quantile",
     "quantile_cont",
     "quantile_disc",
 ];

@@ -22,6 +22,14 @@ const TABLES: &str = "SELECT table_schema, table_name, table_type FROM informati
                       WHERE table_schema NOT IN ('information_schema', 'system') \
                       ORDER BY table_schema, table_name";
 
+/// What SHOW ALL TABLES lists.
+const ALL_TABLES: &str = "SELECT table_catalog AS database, table_schema AS schema, table_name AS name, \
+                          array_agg(column_name ORDER BY ordinal_position) AS column_names, \
+                          array_agg(data_type ORDER BY ordinal_position) AS column_types, \
+                          table_schema = 'temp' AS temporary FROM information_schema.columns \
+                          WHERE table_schema NOT IN ('information_schema', 'system') \
+                          GROUP BY table_catalog, table_schema, table_name ORDER BY 1, 2, 3";
+
 /// Returns the defaults of the columns of a table that is described, as SQL; none for any other statement.
 ///
 /// # Errors
@@ -83,19 +91,29 @@ pub(super) fn plan(plan: LogicalPlan, defaults: &HashMap<String, String>) -> Res
     LogicalPlanBuilder::scan("described", provider_as_source(Arc::new(table)), None)?.build()
 }
 
-/// Makes SHOW TABLES a query for the tables and views that somebody made. Those of the system are in
-/// `information_schema.tables` too.
+/// Makes SHOW TABLES and SHOW ALL TABLES queries for the tables and views that somebody made. Those of the system are
+/// in `information_schema.tables` too.
 pub(super) fn show_tables(statement: &mut Statement) -> Result<()> {
-    let is_plain = matches!(statement, Statement::Statement(inner)
-        if matches!(inner.as_ref(), ast::Statement::ShowTables { .. })
-            && inner.to_string() == "SHOW TABLES");
-    if is_plain {
-        let mut parsed = DFParser::parse_sql(TABLES)?;
-        if let Some(query) = parsed.pop_front() {
-            *statement = query;
-        }
+    let Statement::Statement(inner) = &*statement else {
+        return Ok(());
+    };
+    let query = match inner.as_ref() {
+        ast::Statement::ShowTables { .. } if inner.to_string() == "SHOW TABLES" => TABLES,
+        ast::Statement::ShowVariable { variable } => match variable.as_slice() {
+            [all, tables] if is_word(all, "ALL") && is_word(tables, "TABLES") => ALL_TABLES,
+            _ => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    let mut parsed = DFParser::parse_sql(query)?;
+    if let Some(query) = parsed.pop_front() {
+        *statement = query;
     }
     Ok(())
+}
+
+fn is_word(name: &ast::Ident, word: &str) -> bool {
+    name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word)
 }
 
 /// Takes the format of an `EXPLAIN ANALYZE` out of it: DataFusion's planner knows two, and its plan takes

@@ -440,7 +440,12 @@ impl VisitorMut for Visitor<'_> {
             .and_then(|()| assignments::split(update)),
             ast::Statement::Insert(insert) => {
                 exact_numbers::quote_rows(insert);
-                Ok(())
+                refuse(
+                    insert.on.is_some() || insert.or.is_some() || insert.ignore,
+                    "ON CONFLICT, OR REPLACE and OR IGNORE",
+                    "no table has keys that could conflict: INSERT INTO t SELECT … FROM s WHERE NOT EXISTS (SELECT 1 \
+                     FROM t WHERE t.k = s.k) adds the rows that are new, and UPDATE t SET … FROM s changes the others",
+                )
             }
             ast::Statement::Set(set) => {
                 zones::set_time_zone(set);

@@ -168,6 +168,7 @@ pub(super) const FORMS: &[(&str, &str)] = &[
     ("percentile_disc(x, q)", "array_element(array_agg(x ORDER BY x) FILTER (WHERE x IS NOT NULL), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
     ("percentile_disc desc(x, q)", "array_element(array_agg(x ORDER BY x DESC) FILTER (WHERE x IS NOT NULL), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
     ("percentile(x, q)", "percentile_cont(x, q)"),
+    ("quantile(x, q)", "array_element(array_agg(x ORDER BY x) FILTER (WHERE x IS NOT NULL), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
     ("quantile_disc(x, q)", "array_element(array_agg(x ORDER BY x) FILTER (WHERE x IS NOT NULL), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
     ("quarter(d)", "date_part('quarter', d)"),
     ("regexp_full_match(s, p)", "regexp_like(s, '^(?:' || p || ')$')"),
