@@ -4,6 +4,7 @@
 //! NOT NULL, fails, and the table is what it was. Buffers that several arrays share are counted once.
 
 pub(crate) mod changes;
+pub(crate) mod returned;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind};
+use returned::Kept;
 
 /// Who holds the memory, in messages and in `system.memory`.
 const CONSUMER: &str = "tables in memory";
@@ -137,6 +139,7 @@ impl TableProvider for AccountedTable {
             declared: schema,
             partitions: self.inner.batches.clone(),
             held: Arc::clone(&self.held),
+            kept: Kept::default(),
         };
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
@@ -181,6 +184,7 @@ struct AccountedSink {
     declared: SchemaRef,
     partitions: Vec<datafusion::datasource::memory::PartitionData>,
     held: Arc<Mutex<MemoryReservation>>,
+    kept: Kept,
 }
 
 impl DisplayAs for AccountedSink {
@@ -203,16 +207,21 @@ impl DataSink for AccountedSink {
         let mut charge = Charge::new(&ctx.runtime_env().memory_pool);
         let mut new = vec![Vec::new(); self.partitions.len()];
         let (mut num_rows, mut next) = (0, 0);
+        let mut kept = Vec::new();
         while let Some(batch) = rows.try_next().await? {
             refuse_nulls(&self.declared, batch.columns())?;
             charge.add(&batch)?;
             num_rows += batch.num_rows() as u64;
+            if self.kept.is_asked() {
+                kept.push(batch.clone());
+            }
             new[next].push(batch);
             next = (next + 1) % new.len();
         }
         for (partition, mut batches) in self.partitions.iter().zip(new) {
             partition.write().await.append(&mut batches);
         }
+        self.kept.keep(kept);
         // The pool knows the table's bytes by one name, whoever brought them.
         let held = self.held.lock();
         let bytes = charge.held.free();

@@ -34,6 +34,7 @@ mod plan_cache;
 mod planned;
 mod prepared;
 mod readers;
+mod returning;
 mod rights;
 mod rows_by_position;
 mod sampled;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch, UInt64Array};
-use datafusion::arrow::compute::{concat_batches, filter_record_batch, interleave};
+use datafusion::arrow::compute::{
+    concat_batches, filter_record_batch, interleave, take_record_batch,
+};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{MemTable, Session as PlanSession, TableProvider};
@@ -31,6 +33,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 
+use super::returned::Kept;
 use super::{AccountedTable, Charge, refuse_nulls};
 use crate::error::{Error, ErrorKind};
 
@@ -313,6 +316,7 @@ impl TableProvider for ChangedTable {
             // Nothing is read where no row can be meant.
             scanned: scanned.unwrap_or_default(),
             change: self.change.clone(),
+            kept: Kept::default(),
         };
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
@@ -320,11 +324,12 @@ impl TableProvider for ChangedTable {
 
 /// Changes rows of a table, all or none.
 #[derive(Debug)]
-struct ChangeSink {
+pub(super) struct ChangeSink {
     input: SchemaRef,
     numbered: Arc<NumberedRows>,
     scanned: Batches,
     change: Change,
+    pub(super) kept: Kept,
 }
 
 impl DisplayAs for ChangeSink {
@@ -366,25 +371,37 @@ impl DataSink for ChangeSink {
         let declared = self.numbered.table.schema();
         let mut changed = Vec::with_capacity(self.scanned.len());
         let mut first_row = 0;
+        let mut kept = Vec::new();
         for batches in self.scanned.iter() {
             let mut new = Vec::with_capacity(batches.len());
             for batch in batches {
                 let first = first_row;
                 first_row += batch.num_rows() as u64;
-                if named.of_batch(first, batch.num_rows()).is_empty() {
+                let rows = named.of_batch(first, batch.num_rows());
+                if rows.is_empty() {
                     new.push(batch.clone());
                     continue;
                 }
-                let batch = self.change.apply(&declared, batch, first, &named)?;
-                charge.add(&batch)?;
-                if batch.num_rows() > 0 {
-                    new.push(batch);
+                let changed = self.change.apply(&declared, batch, first, &named)?;
+                charge.add(&changed)?;
+                if self.kept.is_asked() {
+                    let rows = rows.iter().map(|(row, _)| row - first);
+                    let rows = UInt64Array::from_iter_values(rows);
+                    let of = match self.change {
+                        Change::Delete => batch,
+                        Change::Update(_) => &changed,
+                    };
+                    kept.push(take_record_batch(of, &rows)?);
+                }
+                if changed.num_rows() > 0 {
+                    new.push(changed);
                 }
                 tokio::task::yield_now().await;
             }
             changed.push(new);
         }
         self.put(changed).await?;
+        self.kept.keep(kept);
         Ok(named.rows.len() as u64)
     }
 }

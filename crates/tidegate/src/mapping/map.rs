@@ -32,6 +32,7 @@ use tokio::sync::Semaphore;
 
 use super::MapOptions;
 use super::device::{DeviceBody, DeviceShare};
+use crate::accounted::returned::ReturnedPlanner;
 use crate::error::{Error, ErrorKind};
 use crate::files::present::PresentPlanner;
 use crate::unary::{UnaryExec, UnaryOperator};
@@ -217,7 +218,7 @@ impl UserDefinedLogicalNodeCore for MapPartitions {
 /// Returns the planner of physical plans, which knows the nodes of this crate, and refuses tables of
 /// which the files were deleted or emptied.
 pub(crate) fn planner() -> PresentPlanner {
-    let planners = vec![Arc::new(MapPlanner) as _];
+    let planners = vec![Arc::new(MapPlanner) as _, Arc::new(ReturnedPlanner) as _];
     PresentPlanner(DefaultPhysicalPlanner::with_extension_planners(planners))
 }
 

@@ -89,14 +89,10 @@ fn of_delete(delete: &Delete) -> Result<Option<Change>, Error> {
     if is_plain {
         return Ok(None);
     }
-    let is_more = delete.returning.is_some()
-        || delete.output.is_some()
-        || !delete.order_by.is_empty()
-        || delete.limit.is_some();
+    let is_more = delete.output.is_some() || !delete.order_by.is_empty() || delete.limit.is_some();
     if is_more {
         return Err(not_supported(
-            "DELETE: RETURNING, OUTPUT, ORDER BY and LIMIT are not supported: name the rows in WHERE, and SELECT them \
-             before",
+            "DELETE: OUTPUT, ORDER BY and LIMIT are not supported: name the rows in WHERE, and RETURNING gives them",
         ));
     }
     let name = match tables.as_slice() {
@@ -122,9 +118,9 @@ fn of_update(update: &Update) -> Result<Option<Change>, Error> {
     let Some(UpdateTableFromKind::AfterSet(others)) = &update.from else {
         return Ok(None);
     };
-    if update.returning.is_some() || update.output.is_some() || update.or.is_some() {
+    if update.output.is_some() || update.or.is_some() {
         return Err(not_supported(
-            "UPDATE … FROM: RETURNING, OUTPUT and OR are not supported: SELECT the rows behind it",
+            "UPDATE … FROM: OUTPUT and OR are not supported: RETURNING gives the rows",
         ));
     }
     let Some(name) = name_of(&update.table) else {

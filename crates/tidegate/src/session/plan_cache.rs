@@ -19,6 +19,7 @@ use super::Session;
 use super::dependencies::Dependencies;
 use super::prepared::Statement;
 use super::statement::{self, Source};
+use crate::accounted::returned::returns_rows;
 use crate::error::Error;
 use crate::mapping::planner;
 use crate::query::{CachedPlan, CachedStatement, Snapshot};
@@ -184,5 +185,5 @@ fn is_select(plan: &LogicalPlan) -> bool {
             | LogicalPlan::Analyze(_)
             | LogicalPlan::Dml(_)
             | LogicalPlan::Copy(_)
-    )
+    ) && !returns_rows(plan)
 }

@@ -23,6 +23,7 @@ use super::hinted::with_hint;
 use super::prepared::with_open_types;
 use super::statement::Source;
 use super::{Session, kill, statement};
+use crate::accounted::returned::returns_rows;
 use crate::error::{Error, ErrorKind};
 use crate::query::{CancelHandle, apart, cancelled};
 use crate::statements::{Parsed, Unparsed};
@@ -57,7 +58,7 @@ enum Work {
 pub enum StatementKind {
     /// It gives rows and changes nothing.
     Query,
-    /// It changes rows, and gives their number.
+    /// It changes rows, and gives their number, or those that it returns.
     Change,
     /// It changes tables or settings, and gives no rows.
     Definition,
@@ -164,6 +165,7 @@ impl Planned {
             Work::Extension => StatementKind::Extension,
             Work::Plan(LogicalPlan::Ddl(_)) => StatementKind::Definition,
             Work::Plan(LogicalPlan::Dml(_) | LogicalPlan::Copy(_)) => StatementKind::Change,
+            Work::Plan(plan) if returns_rows(plan) => StatementKind::Change,
             Work::Plan(_) | Work::Ready(..) => StatementKind::Query,
         }
     }

@@ -29,7 +29,8 @@ use super::settings::{set_or_translate, set_variable, use_own_name};
 use super::{
     KernelReport, Session, altered, builder, by_name, cache, changed_rows, created, described,
     files, formats, functions, hints, inserted, kernels, kill, numbered, pivoted, plan_cache,
-    readers, rows_by_position, schemas, scoped, spilling, summary, told, variables, views,
+    readers, returning, rows_by_position, schemas, scoped, spilling, summary, told, variables,
+    views,
 };
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
@@ -353,6 +354,7 @@ pub(super) async fn plan_parsed(
         is_summary,
     } = parsed;
     check_selects(&statement)?;
+    let returning = returning::take(&mut statement);
     if let Some(made) = functions::table_macro(&mut statement) {
         return Ok(made);
     }
@@ -401,6 +403,9 @@ pub(super) async fn plan_parsed(
     inserted::let_table_refuse(&mut plan)?;
     files::write_nested_as_text(&mut plan)?;
     PlanSize::of(&plan).check()?;
+    if let Some(returning) = returning {
+        plan = returning.of(session, state, plan).await?;
+    }
     match is_summary {
         true => summary::plan(state, plan),
         false => described::plan(plan, &told_defaults),

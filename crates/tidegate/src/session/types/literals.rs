@@ -19,6 +19,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
 
 use super::seconds;
+use crate::accounted::returned::returns_rows;
 use crate::functions::times;
 use crate::rewrite::walk::{any_expression, change_named};
 
@@ -27,7 +28,7 @@ pub(in crate::session) fn timestamps_of_columns(
     plan: LogicalPlan,
     _: &ConfigOptions,
 ) -> Result<LogicalPlan> {
-    if !matches!(plan, LogicalPlan::Dml(_)) {
+    if !matches!(plan, LogicalPlan::Dml(_)) && !returns_rows(&plan) {
         return Ok(plan);
     }
     let rewritten = plan.transform_up(|plan| {
