@@ -22,7 +22,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::calls::{call, string};
-use super::columns::calls::has_calls;
+use super::columns::calls::{calls_of, has_calls, replaced};
 use super::scope::{merged, selects};
 use super::using::folded;
 use super::visits::{self, change_expressions};
@@ -183,8 +183,8 @@ pub(crate) fn question(query: &mut Query, with: Option<With>) -> Option<Question
             Some(Question::Values(with_names(question, with)))
         }
         TableFactor::Unpivot { table, columns, .. } => {
-            let mut calls = columns.iter().filter(|column| has_calls(&column.expr));
-            let call = calls.next()?.expr.clone();
+            let mut calls = columns.iter().flat_map(|column| calls_of(&column.expr));
+            let call = Expr::Function(calls.next()?);
             let question = selected("SELECT 1 FROM t", std::iter::once(call), table)?;
             Some(Question::Columns(with_names(question, with)))
         }
@@ -317,9 +317,13 @@ pub(crate) fn name_columns(query: &mut Query, names: &[String]) {
     };
     let place = columns.iter().position(|column| has_calls(&column.expr));
     if let Some(place) = place {
-        let named = names.iter().map(|name| ExprWithAlias {
-            expr: Expr::Identifier(Ident::with_quote('"', name)),
-            alias: None,
+        let open = columns[place].expr.clone();
+        let named = names.iter().map(|name| {
+            let column = Expr::Identifier(Ident::with_quote('"', name));
+            ExprWithAlias {
+                expr: replaced(&open, std::iter::repeat(column)),
+                alias: None,
+            }
         });
         columns.splice(place..=place, named);
     }

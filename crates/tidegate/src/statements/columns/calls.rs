@@ -18,7 +18,7 @@ pub(super) fn is_columns(call: &Function) -> bool {
 }
 
 /// Returns the calls of `COLUMNS` in an expression.
-pub(super) fn calls_of(expr: &Expr) -> Vec<Function> {
+pub(crate) fn calls_of(expr: &Expr) -> Vec<Function> {
     let mut found = Vec::new();
     let _ = visits::read_own_expressions(expr, |expr| {
         if let Expr::Function(call) = expr
@@ -32,7 +32,7 @@ pub(super) fn calls_of(expr: &Expr) -> Vec<Function> {
 }
 
 /// Returns an expression with values in the place of its calls, in their order.
-pub(super) fn replaced(expr: &Expr, values: impl Iterator<Item = Expr>) -> Expr {
+pub(crate) fn replaced(expr: &Expr, values: impl Iterator<Item = Expr>) -> Expr {
     struct Replace<I> {
         depth: usize,
         values: I,
