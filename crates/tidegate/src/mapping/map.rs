@@ -218,7 +218,8 @@ impl UserDefinedLogicalNodeCore for MapPartitions {
 /// Returns the planner of physical plans, which knows the nodes of this crate, and refuses tables of
 /// which the files were deleted or emptied.
 pub(crate) fn planner() -> PresentPlanner {
-    let planners = vec![Arc::new(MapPlanner) as _, Arc::new(ReturnedPlanner) as _];
+    let planners: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> =
+        vec![Arc::new(MapPlanner), Arc::new(ReturnedPlanner)];
     PresentPlanner(DefaultPhysicalPlanner::with_extension_planners(planners))
 }
 
