@@ -61,6 +61,11 @@ async fn changes_are_done_when_their_info_comes() {
     assert!(fetch(client, info).await.unwrap().is_empty());
     assert_eq!(answer(client, "SELECT count(*) FROM t").await, ["2"]);
     assert_eq!(answer(client, "INSERT INTO t VALUES (3)").await, ["1"]);
+    // The rows that it returns are there when its info comes, and once.
+    let returned = "INSERT INTO t VALUES (4) RETURNING column1 + 1 AS more";
+    assert_eq!(answer(client, returned).await, ["5"]);
+    let deleted = "DELETE FROM t WHERE column1 = 4 RETURNING column1";
+    assert_eq!(answer(client, deleted).await, ["4"]);
     assert!(
         answer(client, "SET datafusion.execution.time_zone = '+02:00'")
             .await
