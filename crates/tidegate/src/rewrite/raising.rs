@@ -11,6 +11,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use crate::functions::cast_texts;
 use crate::functions::custom::RustFunction;
 
 /// Returns whether computing `expr` may raise for a row of `schema`. What is not known here may.
@@ -34,6 +35,7 @@ pub(super) fn may_raise(expr: &Expr, schema: &DFSchema) -> bool {
         | Expr::IsNotUnknown(inner) => inner_may(inner),
         Expr::Negative(inner) => !wraps(expr, schema) || inner_may(inner),
         Expr::TryCast(cast) => inner_may(&cast.expr),
+        Expr::ScalarFunction(call) if cast_texts::is_call(expr) => call.args.iter().any(inner_may),
         Expr::Cast(cast) => {
             let to = cast.field.data_type();
             let from = cast.expr.get_type(schema);
@@ -120,7 +122,13 @@ fn widens_decimal(from: &DataType, to: &DataType) -> bool {
 }
 
 /// Functions of DataFusion's that raise for values of their arguments. Devices have none of them.
-const RAISING_FUNCTIONS: [&str; 4] = ["arrow_cast", "make_date", "chr", "factorial"];
+const RAISING_FUNCTIONS: [&str; 5] = [
+    "arrow_cast",
+    "make_date",
+    "chr",
+    "factorial",
+    "value_of_text",
+];
 
 /// Returns whether computing a physical expression may raise for a row of `schema`. Most functions are
 /// taken not to: the host alone runs them.

@@ -21,8 +21,7 @@ use super::stdin::Inputs;
 use super::tasks::Tasks;
 use super::type_of::TypeOf;
 use super::types::SqlTypes;
-use super::types::literals::{timestamps_of_columns, timestamps_without_seconds};
-use super::types::seconds;
+use super::types::literals::{texts_as_read, timestamps_of_columns};
 use super::zones::in_session_zone;
 use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
@@ -292,14 +291,14 @@ impl SessionBuilder {
             .with_cache_manager(caches)
             .build_arc()?;
         let of_columns = PlanRule("timestamps_of_columns", timestamps_of_columns);
-        let without_seconds = PlanRule("timestamps_without_seconds", timestamps_without_seconds);
+        let as_read = PlanRule("texts_as_read", texts_as_read);
         let builder = SessionStateBuilder::new()
             .with_config(self.config()?.with_extension(Arc::clone(stores.failures())))
             .with_runtime_env(environment)
             .with_optimizer_rule(bounded_concat(&function_memory))
             .with_type_planner(Arc::new(SqlTypes))
             .with_analyzer_rule(Arc::new(of_columns))
-            .with_analyzer_rule(Arc::new(without_seconds))
+            .with_analyzer_rule(Arc::new(as_read))
             .with_default_features();
         let mut builder = add_to(builder, &runtime)
             .with_analyzer_rule(Arc::new(PlanRule("session_zone", in_session_zone)));
@@ -329,7 +328,6 @@ impl SessionBuilder {
             ctx.register_udf(function);
         }
         ctx.register_udf(len::function());
-        ctx.register_udf(seconds::function());
         for planner in [
             Operators(dates::plan),
             Operators(intervals::plan),

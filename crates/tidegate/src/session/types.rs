@@ -4,7 +4,6 @@
 //! of `crate::mistakes::rewrites` says what to write.
 
 pub(super) mod literals;
-pub(super) mod seconds;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::error::Result;

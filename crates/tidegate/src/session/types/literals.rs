@@ -1,12 +1,11 @@
-//! Timestamps in statements that DataFusion does not read: beyond the years of nanoseconds, without seconds, and with
-//! dates such as `2024/01/05`.
+//! Text in statements that DataFusion does not read: timestamps beyond the years of nanoseconds, without seconds, and with
+//! dates such as `2024/1/5`, clocks of intervals, and numbers that are rounded where they are cast to an integer.
 //!
 //! DataFusion reads each `TIMESTAMP '…'` as nanoseconds, which hold the years 1677 to 2262, and then
 //! casts it to the type of the column that it is for. Where rows are changed, [`timestamps_of_columns`] reads
-//! such a literal in the column's unit at once. [`timestamps_without_seconds`] reads `2024-03-01 12:00` as
-//! `2024-03-01 12:00:00` in whatever is cast to a timestamp: a literal is written so, and the values of any other
-//! text go through the function [`seconds`](super::seconds). Of what is cast to a date literals alone are written so, and
-//! what `to_timestamp` reads without a format is as if it were cast.
+//! such a literal in the column's unit at once. [`texts_as_read`] has whatever is cast to a date, a timestamp, an interval
+//! or an integer be written as Arrow reads it ([`cast_texts`]): a literal is written so, and the values of any other text
+//! go through a function. What `to_timestamp` reads without a format is as if it were cast.
 
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -18,8 +17,8 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
 
-use super::seconds;
 use crate::accounted::returned::returns_rows;
+use crate::functions::cast_texts::{self, Form};
 use crate::functions::times;
 use crate::rewrite::walk::{any_expression, change_named};
 
@@ -70,19 +69,19 @@ fn is_beyond_nanoseconds(cast: &Cast) -> bool {
         && text.is_some_and(|text| string_to_timestamp_nanos(text).is_err())
 }
 
-/// Reads timestamps that end with their minutes; comes after types are coerced.
-pub(in crate::session) fn timestamps_without_seconds(
+/// Writes text that is cast as Arrow reads it; comes after types are coerced.
+pub(in crate::session) fn texts_as_read(
     plan: LogicalPlan,
     _: &ConfigOptions,
 ) -> Result<LogicalPlan> {
-    // Most plans have no text that is cast to a timestamp.
-    if !any_expression(&plan, |part| to_timestamp(part).is_some())? {
+    // Most plans have no text that is cast to such a type.
+    if !any_expression(&plan, |part| text_of(part).is_some())? {
         return Ok(plan);
     }
     let rewritten = plan.transform_up_with_subqueries(|node| {
         let schema = schema_below(&node);
         change_named(node, |expr| {
-            expr.transform_up(|part| Ok(add_seconds(part, &schema)))
+            expr.transform_up(|part| Ok(with_text(part, &schema)))
         })
     });
     rewritten.data()
@@ -101,8 +100,8 @@ fn schema_below(node: &LogicalPlan) -> DFSchema {
     }
 }
 
-fn add_seconds(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let Some(text) = to_timestamp(&expr).and_then(|text| completed(text, schema)) else {
+fn with_text(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let Some(text) = text_of(&expr).and_then(|(text, form)| written(text, form, schema)) else {
         return Transformed::no(expr);
     };
     let text = Box::new(text);
@@ -117,12 +116,12 @@ fn add_seconds(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     })
 }
 
-/// Returns what an expression reads a timestamp of, or a date of a literal, if it does.
-fn to_timestamp(expr: &Expr) -> Option<&Expr> {
+/// Returns what an expression reads, which may be text, and the form that the text has to have.
+fn text_of(expr: &Expr) -> Option<(&Expr, Form)> {
     let (inner, field) = match expr {
         Expr::ScalarFunction(call) => {
             return match call.args.as_slice() {
-                [text] if times::PARSERS.contains(&call.func.name()) => Some(text),
+                [text] if times::PARSERS.contains(&call.func.name()) => Some((text, Form::Time)),
                 _ => None,
             };
         }
@@ -130,28 +129,26 @@ fn to_timestamp(expr: &Expr) -> Option<&Expr> {
         Expr::TryCast(cast) => (&cast.expr, &cast.field),
         _ => return None,
     };
-    let is_read = match field.data_type() {
-        DataType::Timestamp(..) => true,
-        DataType::Date32 | DataType::Date64 => matches!(**inner, Expr::Literal(..)),
-        _ => false,
-    };
-    is_read.then_some(inner)
+    let is_number =
+        matches!(**inner, Expr::Literal(ref value, _) if !value.data_type().is_string());
+    let form = Form::of(field.data_type())?;
+    (!is_number).then_some((inner.as_ref(), form))
 }
 
-/// Returns a text with its seconds, if it may lack them.
-fn completed(text: &Expr, schema: &DFSchema) -> Option<Expr> {
+/// Returns a text in a form, if it may have another one.
+fn written(text: &Expr, form: Form, schema: &DFSchema) -> Option<Expr> {
     if let Expr::Literal(text, _) = text {
-        let completed = seconds::completed(text.try_as_str().flatten()?)?;
-        return Some(Expr::Literal(ScalarValue::from(completed), None));
+        let written = form.written(text.try_as_str().flatten()?)?;
+        return Some(Expr::Literal(ScalarValue::from(written), None));
     }
-    if seconds::is_call(text) {
+    if cast_texts::is_call(text) {
         return None;
     }
     match text.get_type(schema).ok()? {
-        DataType::Utf8View => Some(seconds::call(text.clone())),
+        DataType::Utf8View => Some(form.call(text.clone())),
         DataType::Utf8 | DataType::LargeUtf8 => {
             let view = Cast::new(Box::new(text.clone()), DataType::Utf8View);
-            Some(seconds::call(Expr::Cast(view)))
+            Some(form.call(Expr::Cast(view)))
         }
         _ => None,
     }
