@@ -4,8 +4,8 @@
 //! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
 //! that they run wherever that expression would. [`custom`] has those that a program registers, with
 //! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
-//! [`dates`] dates with a time of day, [`instants`] sums of instants and intervals, [`instant_series`] series of them, [`instant_minutes`] their minutes, [`text_instants`] text that is cast to them, [`cast_texts`] text as casts read it, [`kept`] values of which less is known than of their argument,
-//! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`whole_decimals`] `ceil` and `floor`, [`len`] what `len` counts, [`bits`] those
+//! [`dates`] dates with a time of day, [`instants`] sums of instants and intervals, [`instant_series`] series of them, [`instant_minutes`] their minutes, [`text_instants`] text that is cast to them, [`cast_texts`] text as casts read it, [`read_texts`] text of nested values and bytes, [`kept`] values of which less is known than of their argument,
+//! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`whole_decimals`] `ceil` and `floor`, [`len`] what `len` counts, [`byte_count`] what `octet_length` does, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
 //! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, and [`approximate`] about that, [`product`] the product, [`single`] the value of a subquery, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`with_arguments`] calls functions of DataFusion's with other arguments. [`forms`] has functions of
 //! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
@@ -25,6 +25,7 @@ pub(crate) mod approximate;
 mod bars;
 pub(crate) mod bits;
 pub(crate) mod bounded;
+mod byte_count;
 pub(crate) mod cast_texts;
 mod clock;
 pub(crate) mod counts;
@@ -63,6 +64,7 @@ pub(crate) mod ordered_lists;
 pub(crate) mod percentile;
 pub(crate) mod plain;
 pub(crate) mod product;
+pub(crate) mod read_texts;
 mod reduce;
 pub(crate) mod regexes;
 pub(crate) mod settings;
@@ -103,6 +105,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         ages::function(),
         bars::function(),
         bits::function(),
+        byte_count::function(),
         clock::function(),
         division::function(),
         group_references::function(&*registry)?,
@@ -121,6 +124,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let several = several.chain(likeness::functions());
     let several = several.chain(special::functions());
     let several = several.chain(cast_texts::functions());
+    let several = several.chain(read_texts::functions());
     let several = several.chain(epochs::functions());
     let several = several.chain(formatted::functions());
     let several = several.chain(instant_series::functions(&*registry)?);

@@ -11,7 +11,8 @@
 //! [`value_lists`] keeps lists of IN apart that the optimizer would join as if there were no NULL.
 //! [`calls`] has calls and casts of other meaning. [`column_types`] names types of columns. [`recursion`] refuses recursive
 //! queries that read themselves in a value.
-//! [`number_types`] brings numbers together without a loss, [`lossy_casts`] keeps casts that the optimizer would take away.
+//! [`number_types`] brings numbers together without a loss, [`lossy_casts`] keeps casts that the optimizer would take away,
+//! [`text_casts`] reads nested values and bytes of text.
 //! [`far_dates`] compares dates beyond the years of nanoseconds with timestamps.
 //! [`null_partitions`] keeps claims of NULL folders from it.
 //! [`date_frames`] has RANGE over dates know of hours. [`empty_subqueries`] has those without a row be NULL.
@@ -49,6 +50,7 @@ pub(crate) mod recursion;
 mod repeated_names;
 mod self_equalities;
 mod set_copies;
+mod text_casts;
 mod value_lists;
 pub(crate) mod walk;
 mod windows;
@@ -87,6 +89,7 @@ use predicate_subqueries::count_subqueries;
 use repeated_names::PushByUniqueNames;
 use self_equalities::turn_self_equalities;
 use set_copies::number_copies;
+use text_casts::read_cast_texts;
 use value_lists::separate_lists;
 use windows::{compute_window_keys, drop_repeated_keys};
 
@@ -137,6 +140,8 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(1, Arc::new(numbers));
     let cast_alike = PlanRule("cast_alike", cast_alike);
     analyzer.rules.insert(0, Arc::new(cast_alike));
+    let of_texts = PlanRule("read_cast_texts", read_cast_texts);
+    analyzer.rules.insert(0, Arc::new(of_texts));
     let logical = builder.optimizer().get_or_insert_default();
     for rule in &mut logical.rules {
         let from: fn(&LogicalPlan) -> Result<bool> = match rule.name() {

@@ -33,7 +33,10 @@ use table::{FORMS, NAMES};
 
 /// Other names of DataFusion's functions that take more types here: the name, its function there, and ours. A
 /// function of that name which a user registers is called as usual.
-const WIDER: [(&str, &str, &str); 1] = [("length", "character_length", "len")];
+const WIDER: [(&str, &str, &str); 2] = [
+    ("length", "character_length", "len"),
+    ("octet_length", "octet_length", "byte_count"),
+];
 
 /// Functions that take a unit of time first, and that have a row for each.
 const DIFFERENCES: [&str; 2] = ["date_diff", "datediff"];
@@ -720,7 +723,7 @@ mod tests {
         );
         check("quantile_cont(x, 0.1)", Some("percentile_cont(x, 0.1)"));
         check("localtimestamp", Some("(CAST(now() AS TIMESTAMP))"));
-        check("encode(s)", Some("(CAST((s) AS BYTEA))"));
+        check("encode(s)", Some("(arrow_cast((s), 'Binary'))"));
         check("listagg(a)", Some("string_agg(a, ',')"));
         check(
             "string_agg(a ORDER BY b)",
