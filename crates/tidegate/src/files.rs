@@ -11,7 +11,7 @@
 //! - `present` compares a query's tables with the files that are there: deleted and emptied files.
 //!
 //! What is written is written whole or not at all (`whole`), and not among other files (`copied`); objects of JSON have
-//! all of their fields (`json_sink`).
+//! all of their fields (`json_sink`), and maps names of text (`text_keys`).
 //!
 //! Arrow IPC is read by a source of our own ([`ipc`]), since DataFusion's allocates what a file claims.
 //! Parquet is read by DataFusion's, behind readers that check footers and pages (`parquet`).
@@ -28,6 +28,7 @@ pub(crate) mod parquet;
 pub(crate) mod present;
 pub(crate) mod table;
 pub(crate) mod text;
+pub(crate) mod text_keys;
 pub(crate) mod whole;
 
 use std::any::Any;

@@ -61,6 +61,7 @@ pub use clients::{ClientOptions, LOCKED_SETTINGS};
 pub use datafusion::dataframe::DataFrame;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use error::{Error, ErrorKind, SqlPlace, causes};
+pub use files::text_keys::with_text_keys;
 pub use floats::CanonicalFloats;
 pub use frames::{Backend, FrameExt};
 pub use functions::custom::ScalarFunction;

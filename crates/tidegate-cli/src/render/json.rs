@@ -34,6 +34,7 @@ impl Json {
 impl Printer for Json {
     fn batch(&mut self, batch: RecordBatch, text: &mut Vec<u8>) -> Result<(), ArrowError> {
         let batch = with_text(&batch, |data_type| matches!(data_type, DataType::Union(..)))?;
+        let batch = tidegate::with_text_keys(&batch)?;
         let mut lines = Vec::new();
         let builder = WriterBuilder::new().with_explicit_nulls(true);
         let mut writer = builder.build::<_, LineDelimited>(&mut lines);

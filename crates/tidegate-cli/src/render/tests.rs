@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arrow::array::{
-    ArrayRef, Decimal128Array, DurationSecondArray, Float64Array, Int64Array, ListArray,
-    RecordBatch, StringArray,
+    ArrayRef, Decimal128Array, DurationSecondArray, Float64Array, Int64Array, Int64Builder,
+    ListArray, MapBuilder, RecordBatch, StringArray, StringBuilder,
 };
 use arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use clap::ValueEnum;
@@ -118,6 +118,17 @@ fn json_is_an_array_or_lines() {
     check(&batches, Format::Json, "[{\"n\":1},\n{\"n\":2}]\n");
     let (text, _) = shown(&[awkward()], Format::Json, None);
     serde_json::from_str::<serde_json::Value>(&text).unwrap();
+}
+
+#[test]
+fn keys_of_maps_are_text_in_json() {
+    let mut maps = MapBuilder::new(None, Int64Builder::new(), StringBuilder::new());
+    maps.keys().append_value(1);
+    maps.values().append_value("a");
+    maps.append(true).unwrap();
+    let maps: ArrayRef = Arc::new(maps.finish());
+    let batches = [RecordBatch::try_from_iter([("m", maps)]).unwrap()];
+    check(&batches, Format::Ndjson, "{\"m\":{\"1\":\"a\"}}\n");
 }
 
 #[test]

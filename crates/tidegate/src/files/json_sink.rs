@@ -30,6 +30,7 @@ use datafusion_datasource::write::orchestration::spawn_writer_tasks_and_join;
 use futures::{StreamExt, stream};
 use object_store::ObjectStore;
 
+use super::text_keys::with_text_keys;
 use crate::error::{Error, ErrorKind};
 
 /// A sink of JSON files.
@@ -165,7 +166,7 @@ impl BatchSerializer for Objects {
     fn serialize(&self, batch: RecordBatch, initial: bool) -> Result<Bytes> {
         let builder = WriterBuilder::new().with_explicit_nulls(true);
         let mut writer = builder.build::<_, LineDelimited>(Vec::with_capacity(4096));
-        writer.write(&batch)?;
+        writer.write(&with_text_keys(&batch)?)?;
         writer.finish()?;
         let lines = writer.into_inner();
         Ok(Bytes::from(match self.is_array {

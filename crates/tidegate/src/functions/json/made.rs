@@ -13,6 +13,7 @@ use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
 
 use super::super::plain::{self, Parts};
 use super::super::span_texts::as_texts;
+use crate::files::text_keys::with_text_keys;
 
 /// Returns the function of one value.
 pub(super) fn function() -> ScalarUDF {
@@ -42,7 +43,7 @@ fn written(given: &[ArrayRef]) -> Result<ArrayRef> {
     let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::clone(values)])?;
     let builder = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = builder.build::<_, LineDelimited>(Vec::new());
-    writer.write(&rows)?;
+    writer.write(&with_text_keys(&rows)?)?;
     writer.finish()?;
     let text = String::from_utf8(writer.into_inner()).unwrap_or_default();
     let nulls = values.logical_nulls();
