@@ -1,6 +1,7 @@
-//! Times of day of different units, and bytes of different widths, in comparisons.
+//! Times of day of different units, bytes of different widths, and truths beside numbers, in comparisons.
 //!
 //! DataFusion knows no type that two of them have in common. Times become those of the finer unit, bytes such of any width.
+//! Beside a number `true` is 1, as in DuckDB, where it is compared by `=` or `<>`.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::DFSchema;
@@ -79,6 +80,17 @@ pub(crate) fn plan(mut expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
     if let Some(common) = common_type([&left, &right]) {
         expr.left = as_type(expr.left, &left, &common);
         expr.right = as_type(expr.right, &right, &common);
+    }
+    if matches!(expr.op, BinaryOperator::Eq | BinaryOperator::NotEq) {
+        match (&left, &right) {
+            (DataType::Boolean, other) if other.is_numeric() => {
+                expr.left = cast(expr.left, DataType::Int8);
+            }
+            (other, DataType::Boolean) if other.is_numeric() => {
+                expr.right = cast(expr.right, DataType::Int8);
+            }
+            _ => {}
+        }
     }
     Ok(PlannerResult::Original(expr))
 }

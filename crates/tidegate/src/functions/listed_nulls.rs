@@ -18,7 +18,7 @@ use datafusion::functions_nested::concat::array_concat_udf;
 use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
+    Signature, cast,
 };
 use sqlparser::ast::BinaryOperator;
 
@@ -54,8 +54,9 @@ fn operator() -> ScalarUDF {
     OfNulls { of, rule }.into()
 }
 
-/// Plans `||` of two lists, or of a list and NULL, before DataFusion takes NULL for a value of the list.
-pub(crate) fn plan(expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
+/// Plans `||` of two lists, or of a list and NULL, before DataFusion takes NULL for a value of the list; and of two values of
+/// which neither is a string, `1 || 2`, as text.
+pub(crate) fn plan(mut expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
     if expr.op != BinaryOperator::StringConcat {
         return Ok(PlannerResult::Original(expr));
     }
@@ -69,7 +70,17 @@ pub(crate) fn plan(expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
         let call = operator().call(vec![expr.left, expr.right]);
         return Ok(PlannerResult::Planned(call));
     }
+    if has_text(&left) && has_text(&right) {
+        expr.left = cast(expr.left, DataType::Utf8View);
+    }
     Ok(PlannerResult::Original(expr))
+}
+
+/// Tells whether values of a type are no strings, and have a text.
+fn has_text(data_type: &DataType) -> bool {
+    data_type.is_numeric()
+        || data_type.is_temporal()
+        || matches!(data_type, DataType::Boolean | DataType::Null)
 }
 
 /// What becomes of NULL.
