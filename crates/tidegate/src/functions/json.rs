@@ -4,7 +4,10 @@
 //! not there is NULL. A key that begins with `$` is a path, `doc ->> '$.items[0].name'`, and one that begins with `/` a
 //! pointer of RFC 6901, `doc ->> '/items/0/name'`, as in DuckDB. A string that is no JSON is an error.
 
+mod all;
+mod checked;
 mod made;
+mod nodes;
 mod trees;
 mod walk;
 
@@ -19,21 +22,30 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
-use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
 use sqlparser::ast::BinaryOperator;
 
 use super::operators::{Operators, Planned};
 use super::plain::{self, Parts};
+pub(crate) use trees::{elements, members};
+pub(crate) use walk::has_wildcard;
 use walk::{Step, each_element, each_key, is_json, length, steps, text, walk};
 
 /// Adds the functions and the operators.
 pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let reading = Kind::ALL.map(function);
     let others = trees::functions().into_iter().chain([made::function()]);
+    let others = others.chain(checked::functions()).chain(nodes::functions());
+    let others = others.chain([all::of_json(), all::of_text()]);
     for function in reading.into_iter().chain(others) {
         registry.register_udf(Arc::new(function))?;
     }
     registry.register_expr_planner(Arc::new(Operators(plan)))
+}
+
+/// Returns the call that gives what lies at a path, as JSON.
+pub(crate) fn extract(args: Vec<Expr>) -> Expr {
+    function(Kind::Extract).call(args)
 }
 
 /// What a function reads.
@@ -280,18 +292,35 @@ fn steps_of(path: &[ArrayRef], row: usize) -> Result<Option<Vec<Step<'_>>>> {
 }
 
 /// Plans `->` and `->>`.
-fn plan(expr: RawBinaryExpr, _: &DFSchema) -> Planned {
+fn plan(expr: RawBinaryExpr, schema: &DFSchema) -> Planned {
     let (kind, sign) = match expr.op {
         BinaryOperator::Arrow => (Kind::Extract, "->"),
         BinaryOperator::LongArrow => (Kind::Text, "->>"),
         _ => return Ok(PlannerResult::Original(expr)),
     };
     let name = format!("{} {sign} {}", name_of(&expr.left), name_of(&expr.right));
-    let mut args = path(expr.left);
-    args.push(expr.right);
-    Ok(PlannerResult::Planned(
-        function(kind).call(args).alias(name),
-    ))
+    let call = if is_several(&expr.right, schema) {
+        let function = match kind {
+            Kind::Extract => all::of_json(),
+            _ => all::of_text(),
+        };
+        function.call(vec![expr.left, expr.right])
+    } else {
+        let mut args = path(expr.left);
+        args.push(expr.right);
+        function(kind).call(args)
+    };
+    Ok(PlannerResult::Planned(call.alias(name)))
+}
+
+/// Tells whether a path leads to several values, or is a list of paths.
+fn is_several(path: &Expr, schema: &DFSchema) -> bool {
+    match path {
+        Expr::Literal(value, _) if value.data_type().is_string() => {
+            value.try_as_str().flatten().is_some_and(has_wildcard)
+        }
+        path => matches!(path.get_type(schema), Ok(DataType::List(_))),
+    }
 }
 
 /// Returns the arguments of a `->` inside, so that a path is walked at once and not key by key.

@@ -2,7 +2,8 @@
 //! which one of bytes to text becomes.
 //!
 //! Bytes are written as in DuckDB ([`bytes`]), and so are nested values, or as JSON ([`nested`]). The type that is cast to
-//! comes as a NULL of it. `value_of_text_or_null` is NULL of what cannot be cast, as TRY_CAST is.
+//! comes as a NULL of it. `value_of_text_or_null` is NULL of what cannot be cast, as TRY_CAST is,
+//! and `value_of_json`, which `from_json` becomes, leaves out names that the type has not.
 
 mod bytes;
 mod nested;
@@ -24,6 +25,20 @@ use super::nested_text::is_nested;
 use super::plain::{self, Parts};
 use crate::sql_type::sql_type;
 
+/// The most of a text that an error quotes, in characters.
+const QUOTED_MAX: usize = 200;
+
+/// What becomes of text that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// It is an error.
+    Strict,
+    /// It is NULL.
+    Lenient,
+    /// It is NULL, and names that a type has not are left out.
+    Loose,
+}
+
 /// The text of a value; `None` of NULL.
 type Text<'a> = Option<Cow<'a, str>>;
 
@@ -40,8 +55,8 @@ fn is_bytes(to: &DataType) -> bool {
 }
 
 /// Returns the functions, for plans that are read from bytes.
-pub(super) fn functions() -> [ScalarUDF; 3] {
-    [strict(), lenient(), text_of_bytes()]
+pub(super) fn functions() -> [ScalarUDF; 4] {
+    [strict(), lenient(), of_json(), text_of_bytes()]
 }
 
 /// Returns the call that casts a text to a type; what cannot be cast is an error, or NULL.
@@ -65,7 +80,7 @@ fn strict() -> ScalarUDF {
         syntax: "value_of_text(s, CAST(NULL AS INT[]))",
         takes,
         returns,
-        computes: |given| values(given, true),
+        computes: |given| values(given, Mode::Strict),
     })
 }
 
@@ -77,7 +92,26 @@ fn lenient() -> ScalarUDF {
         syntax: "value_of_text_or_null(s, CAST(NULL AS INT[]))",
         takes,
         returns,
-        computes: |given| values(given, false),
+        computes: |given| values(given, Mode::Lenient),
+    })
+}
+
+fn of_json() -> ScalarUDF {
+    plain::function(Parts {
+        names: &["value_of_json"],
+        section: DOC_SECTION_OTHER,
+        description: "Reads JSON as a value of a type; what is of another type is NULL.",
+        syntax: "value_of_json(s, CAST(NULL AS INT[]))",
+        takes: |given| match given {
+            [text, to] if text.is_string() || text.is_null() => {
+                Ok(vec![DataType::Utf8View, to.clone()])
+            }
+            _ => plan_err!(
+                "from_json takes a string of JSON, and a constant such as '{{\"a\": \"INTEGER\"}}'"
+            ),
+        },
+        returns,
+        computes: |given| values(given, Mode::Loose),
     })
 }
 
@@ -115,23 +149,23 @@ fn returns(given: &[DataType]) -> DataType {
     given.last().cloned().unwrap_or(DataType::Null)
 }
 
-fn values(given: &[ArrayRef], is_strict: bool) -> Result<ArrayRef> {
+fn values(given: &[ArrayRef], mode: Mode) -> Result<ArrayRef> {
     let [texts, wanted] = given else {
         return internal_err!("value_of_text of {} arguments", given.len());
     };
     let texts = texts.as_string_view().iter();
     let texts: Vec<Text<'_>> = texts.map(|text| text.map(Cow::Borrowed)).collect();
-    read(&texts, wanted.data_type(), is_strict)
+    read(&texts, wanted.data_type(), mode)
 }
 
 /// Casts texts to a type.
-fn read(texts: &[Text<'_>], to: &DataType, is_strict: bool) -> Result<ArrayRef> {
+fn read(texts: &[Text<'_>], to: &DataType, mode: Mode) -> Result<ArrayRef> {
     if is_nested(to) {
-        return nested::read(texts, to, is_strict);
+        return nested::read(texts, to, mode);
     }
     if is_bytes(to) {
         let values = texts.iter().map(|text| match text {
-            Some(text) => known(bytes::read(text), text, to, is_strict),
+            Some(text) => known(bytes::read(text), text, to, mode),
             None => Ok(None),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
@@ -145,19 +179,21 @@ fn read(texts: &[Text<'_>], to: &DataType, is_strict: bool) -> Result<ArrayRef> 
         None => texts,
     };
     let options = CastOptions {
-        safe: !is_strict,
+        safe: mode != Mode::Strict,
         ..CastOptions::default()
     };
     Ok(cast_with_options(&texts, to, &options)?)
 }
 
-/// Has what was not read be an error, if the cast is strict.
-fn known<T>(found: Option<T>, text: &str, to: &DataType, is_strict: bool) -> Result<Option<T>> {
-    if found.is_some() || !is_strict {
+/// Has what was not read be an error, if it has to be read.
+fn known<T>(found: Option<T>, text: &str, to: &DataType, mode: Mode) -> Result<Option<T>> {
+    if found.is_some() || mode != Mode::Strict {
         return Ok(found);
     }
+    let begins: String = text.chars().take(QUOTED_MAX).collect();
+    let cut = if begins.len() < text.len() { "…" } else { "" };
     let message = format!(
-        "Cannot cast string '{text}' to value of {} type",
+        "Cannot cast string '{begins}{cut}' to value of {} type",
         sql_type(to)
     );
     Err(ArrowError::CastError(message).into())

@@ -1,4 +1,5 @@
-//! `'abc'[1]` and `'abc'[1:2]`: characters of a string, as in DuckDB; negative places count from the end.
+//! `'abc'[1]` and `'abc'[1:2]`: characters of a string, as in DuckDB; negative places count from the end. A key, `j['a']`, is
+//! one of JSON, which is a string here.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -6,6 +7,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, lit, when};
 use datafusion::prelude::{character_length, substring};
+
+use super::json;
 
 /// Plans subscripts of strings, before those of lists are.
 #[derive(Debug)]
@@ -41,6 +44,10 @@ impl ExprPlanner for StringSubscripts {
                 // Nothing is between a place and one before it.
                 let length = when(length.clone().lt(lit(0_i64)), lit(0_i64)).otherwise(length)?;
                 Some(substring(text.clone(), start, length))
+            }
+            GetFieldAccess::NamedStructField { name } => {
+                let key = Expr::Literal(name.clone(), None);
+                Some(json::extract(vec![text.clone(), key]))
             }
             _ => None,
         };

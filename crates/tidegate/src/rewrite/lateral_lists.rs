@@ -164,11 +164,14 @@ fn is_unnest(plan: &LogicalPlan) -> Result<bool> {
     Ok(matches!(plan, LogicalPlan::Unnest(_)))
 }
 
-/// Returns whether an expression is a column, under whatever name.
+/// Returns whether an expression is a column, or a field of one, under whatever name.
 fn is_column(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => is_column(&alias.expr),
         Expr::Column(_) => true,
+        Expr::ScalarFunction(call) if call.func.name() == "get_field" => {
+            call.args.first().is_some_and(is_column)
+        }
         _ => false,
     }
 }

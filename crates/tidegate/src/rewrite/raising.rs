@@ -122,12 +122,13 @@ fn widens_decimal(from: &DataType, to: &DataType) -> bool {
 }
 
 /// Functions of DataFusion's that raise for values of their arguments. Devices have none of them.
-const RAISING_FUNCTIONS: [&str; 5] = [
+const RAISING_FUNCTIONS: [&str; 6] = [
     "arrow_cast",
     "make_date",
     "chr",
     "factorial",
     "value_of_text",
+    "as_json",
 ];
 
 /// Returns whether computing a physical expression may raise for a row of `schema`. Most functions are

@@ -34,9 +34,9 @@ use super::visits::count_expressions;
 use super::windows::NamedWindows;
 use super::{
     any_lists, array_queries, arrows, asof, assignments, casts, collations, distinct, escapes,
-    exact_numbers, fetches, from_the_end, grouped, intervals, joins, operators, pivot, series,
-    shares, shifts, symmetric, truths, tuples, typed_values, unnested, using, value_types, visits,
-    zones,
+    exact_numbers, fetches, from_the_end, grouped, intervals, joins, json_paths, json_structures,
+    json_tables, operators, pivot, series, shares, shifts, symmetric, truths, tuples, typed_values,
+    unnested, using, value_types, visits, zones,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
@@ -229,6 +229,7 @@ impl Rewrites<'_> {
         pivot::expand(table, &|name| {
             aggregates.contains_key(forms::renamed(name).unwrap_or(name))
         })?;
+        json_tables::bind(table);
         unnested::unnest_lists(table)?;
         if let TableFactor::NestedJoin {
             table_with_joins, ..
@@ -519,6 +520,8 @@ impl VisitorMut for Visitor<'_> {
         }
         array_queries::bind(expr);
         if let Expr::Function(call) = expr {
+            json_paths::bind(call);
+            json_structures::bind(call);
             if let Some(form) = self.rewrites.form(call) {
                 if let Err(error) = self.note_form(call, &form) {
                     return ControlFlow::Break(error);

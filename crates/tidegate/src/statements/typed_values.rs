@@ -1,5 +1,5 @@
 //! Values of types that the planner cannot cast to: `ROW(1, 'a')::STRUCT(x INT, y VARCHAR)`, whose fields are those of the
-//! type in their order, and `'…'::UUID`, which is a call that checks the text.
+//! type in their order, and `'…'::UUID` and `'…'::JSON`, which are calls that check the text.
 
 use sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
@@ -12,10 +12,10 @@ use super::using::folded;
 /// Writes such a cast as the planner takes it.
 pub(super) fn bind(expr: &mut Expr) {
     if let Expr::TypedString(typed) = expr
-        && typed.data_type == DataType::Uuid
+        && let Some((strict, _)) = checks(&typed.data_type)
         && let Value::SingleQuotedString(text) = &typed.value.value
     {
-        *expr = call("to_uuid", vec![string(text.clone())]);
+        *expr = call(strict, vec![string(text.clone())]);
         return;
     }
     let Expr::Cast {
@@ -27,17 +27,31 @@ pub(super) fn bind(expr: &mut Expr) {
     else {
         return;
     };
-    match data_type {
-        DataType::Uuid => {
+    if let Some((strict, lenient)) = checks(data_type) {
+        // A placeholder has the type that it is cast to.
+        if *data_type == DataType::Uuid || !is_placeholder(value) {
             let name = match kind {
-                CastKind::TryCast | CastKind::SafeCast => "try_to_uuid",
-                CastKind::Cast | CastKind::DoubleColon => "to_uuid",
+                CastKind::TryCast | CastKind::SafeCast => lenient,
+                CastKind::Cast | CastKind::DoubleColon => strict,
             };
             *expr = call(name, vec![take(value)]);
         }
-        DataType::Struct(fields, _) => by_position(value, fields),
-        _ => {}
+    } else if let DataType::Struct(fields, _) = data_type {
+        by_position(value, fields);
     }
+}
+
+/// Returns the functions that check a text, and have an error or NULL of any other.
+fn checks(data_type: &DataType) -> Option<(&'static str, &'static str)> {
+    match data_type {
+        DataType::Uuid => Some(("to_uuid", "try_to_uuid")),
+        DataType::JSON | DataType::JSONB => Some(("as_json", "try_as_json")),
+        _ => None,
+    }
+}
+
+fn is_placeholder(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
 /// Gives the values of a row the names and types of fields.
@@ -115,6 +129,10 @@ mod tests {
             ("CAST(x AS UUID)", "to_uuid(x)"),
             ("TRY_CAST(x AS UUID)", "try_to_uuid(x)"),
             ("UUID 'a'", "to_uuid('a')"),
+            ("x::JSON", "as_json(x)"),
+            ("TRY_CAST(x AS JSON)", "try_as_json(x)"),
+            ("JSON '{}'", "as_json('{}')"),
+            ("$1::JSON", "$1::JSON"),
             ("x::INT", "x::INT"),
         ] {
             let mut expr = expr(sql);

@@ -18,7 +18,7 @@ use crate::files::text_keys::with_text_keys;
 /// Returns the function of one value.
 pub(super) fn function() -> ScalarUDF {
     plain::function(Parts {
-        names: &["to_json", "to_jsonb", "row_to_json"],
+        names: &["to_json", "to_jsonb", "row_to_json", "json_quote"],
         section: DOC_SECTION_STRING,
         description: "Writes a value as JSON.",
         syntax: "to_json(x)",
@@ -32,7 +32,7 @@ pub(super) fn function() -> ScalarUDF {
 }
 
 /// Writes each value as JSON.
-fn written(given: &[ArrayRef]) -> Result<ArrayRef> {
+pub(super) fn written(given: &[ArrayRef]) -> Result<ArrayRef> {
     // A line is `{"":…}`.
     const BEFORE: usize = r#"{"":"#.len();
     let [values] = given else {

@@ -129,7 +129,7 @@ fn merged(given: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 /// Returns a value without space around it.
-fn whole(json: &str) -> Result<&str, Error> {
+pub(super) fn whole(json: &str) -> Result<&str, Error> {
     let value: &RawValue = serde_json::from_str(json).map_err(|error| malformed(json, &error))?;
     Ok(value.get())
 }
@@ -160,7 +160,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 }
 
 /// Returns the names and values of an object; `None` of anything else.
-fn members(value: &str) -> Result<Option<Vec<(String, &str)>>, Error> {
+pub(crate) fn members(value: &str) -> Result<Option<Vec<(String, &str)>>, Error> {
     if !value.starts_with('{') {
         return Ok(None);
     }
@@ -169,7 +169,7 @@ fn members(value: &str) -> Result<Option<Vec<(String, &str)>>, Error> {
 }
 
 /// Returns the values of an array; `None` of anything else.
-fn elements(value: &str) -> Result<Option<Vec<&str>>, Error> {
+pub(crate) fn elements(value: &str) -> Result<Option<Vec<&str>>, Error> {
     if !value.starts_with('[') {
         return Ok(None);
     }
@@ -275,7 +275,7 @@ fn write_name(name: &str, text: &mut String) {
 }
 
 /// Writes a value, in lines from a level on, or without space.
-fn write(value: &str, level: Option<usize>, text: &mut String) -> Result<(), Error> {
+pub(super) fn write(value: &str, level: Option<usize>, text: &mut String) -> Result<(), Error> {
     let (open, close) = match value.as_bytes().first() {
         Some(b'{') => ('{', '}'),
         Some(b'[') => ('[', ']'),

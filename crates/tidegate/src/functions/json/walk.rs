@@ -20,13 +20,35 @@ pub(super) enum Step<'a> {
     Index(i64),
     /// Into an object by a name, or into an array by a number from 0.
     Either(Cow<'a, str>),
+    /// To each value of an array.
+    Elements,
+    /// To each value of an object.
+    Members,
+}
+
+/// Tells whether a path leads to several values.
+pub(crate) fn has_wildcard(path: &str) -> bool {
+    let mut parts = path.split('"').step_by(2);
+    path.starts_with('$') && parts.any(|part| part.contains("[*]") || part.contains(".*"))
 }
 
 /// Adds the steps that a key or a path stands for.
 ///
 /// # Errors
-/// [`ErrorKind::Sql`] for a path, which begins with `$` or `/`, that cannot be read.
+/// [`ErrorKind::Sql`] for a path, which begins with `$` or `/`, that cannot be read, and for one with wildcards.
 pub(super) fn steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), Error> {
+    add_steps(key, steps, false)
+}
+
+/// Adds the steps of a path that may have wildcards.
+///
+/// # Errors
+/// [`ErrorKind::Sql`] for a path that cannot be read.
+pub(super) fn wild_steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), Error> {
+    add_steps(key, steps, true)
+}
+
+fn add_steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>, is_wild: bool) -> Result<(), Error> {
     if let Some(pointer) = key.strip_prefix('/') {
         return pointer_steps(key, pointer, steps);
     }
@@ -36,6 +58,8 @@ pub(super) fn steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), E
     };
     while !rest.is_empty() {
         let read = match rest.as_bytes() {
+            [b'.', b'*', ..] if is_wild => Some((Step::Members, &rest[2..])),
+            [b'[', b'*', b']', ..] if is_wild => Some((Step::Elements, &rest[3..])),
             [b'.', b'"', ..] => quoted(&rest[1..]),
             [b'.', ..] => {
                 let name = &rest[1..];
@@ -55,7 +79,7 @@ pub(super) fn steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), E
         let Some((step, behind)) = read else {
             let message = format!(
                 "the JSON path '{key}' cannot be read at '{rest}': it is written '$.name[0].\"other name\"', with \
-                 [-1] for the last value and without wildcards; json_list makes a list of an array"
+                 [-1] for the last value; a path with wildcards is a constant, as in json_extract(doc, '$[*].a')"
             );
             return Err(Error::new(ErrorKind::Sql, message));
         };
@@ -106,6 +130,8 @@ pub(super) fn walk<'a>(json: &'a str, steps: &[Step<'_>]) -> Result<Option<&'a s
                 None => Ok(None),
             },
             Step::Either(name) => member(current, name),
+            // One value is at none of several.
+            Step::Elements | Step::Members => Ok(None),
         };
         match found.map_err(|error| malformed(json, &error))? {
             Some(value) => current = value,

@@ -17,19 +17,19 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, Fields};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 
-use super::{Text, known};
+use super::{Mode, Text, known};
 
 /// What a value within is that is no value.
 const NULL: &str = "null";
 
 /// Casts texts to a nested type.
-pub(super) fn read(texts: &[Text<'_>], to: &DataType, is_strict: bool) -> Result<ArrayRef> {
+pub(super) fn read(texts: &[Text<'_>], to: &DataType, mode: Mode) -> Result<ArrayRef> {
     match to {
-        DataType::List(field) => lists::<i32>(texts, to, field, is_strict),
-        DataType::LargeList(field) => lists::<i64>(texts, to, field, is_strict),
-        DataType::FixedSizeList(field, length) => fixed_lists(texts, to, field, *length, is_strict),
-        DataType::Struct(fields) => structs(texts, to, fields, is_strict),
-        DataType::Map(entries, is_sorted) => maps(texts, to, entries, *is_sorted, is_strict),
+        DataType::List(field) => lists::<i32>(texts, to, field, mode),
+        DataType::LargeList(field) => lists::<i64>(texts, to, field, mode),
+        DataType::FixedSizeList(field, length) => fixed_lists(texts, to, field, *length, mode),
+        DataType::Struct(fields) => structs(texts, to, fields, mode),
+        DataType::Map(entries, is_sorted) => maps(texts, to, entries, *is_sorted, mode),
         _ => internal_err!("{to} is no nested type"),
     }
 }
@@ -38,11 +38,11 @@ pub(super) fn read(texts: &[Text<'_>], to: &DataType, is_strict: bool) -> Result
 fn parts<'a, T>(
     texts: &'a [Text<'_>],
     to: &DataType,
-    is_strict: bool,
+    mode: Mode,
     of: impl Fn(&'a str) -> Option<T>,
 ) -> Result<Vec<Option<T>>> {
     let found = texts.iter().map(|text| match text {
-        Some(text) if text.trim() != NULL => known(of(text), text, to, is_strict),
+        Some(text) if text.trim() != NULL => known(of(text), text, to, mode),
         _ => Ok(None),
     });
     found.collect()
@@ -58,14 +58,14 @@ fn lists<O: OffsetSizeTrait>(
     texts: &[Text<'_>],
     to: &DataType,
     field: &FieldRef,
-    is_strict: bool,
+    mode: Mode,
 ) -> Result<ArrayRef> {
-    let found = parts(texts, to, is_strict, elements)?;
+    let found = parts(texts, to, mode, elements)?;
     let nulls = validity(&found);
     let lengths = found.iter().map(|list| list.as_ref().map_or(0, Vec::len));
     let offsets = OffsetBuffer::<O>::from_lengths(lengths);
     let values: Vec<Text<'_>> = found.into_iter().flatten().flatten().collect();
-    let values = super::read(&values, field.data_type(), is_strict)?;
+    let values = super::read(&values, field.data_type(), mode)?;
     let field = Arc::clone(field);
     let lists = GenericListArray::<O>::try_new(field, offsets, values, nulls)?;
     Ok(Arc::new(lists))
@@ -76,29 +76,24 @@ fn fixed_lists(
     to: &DataType,
     field: &FieldRef,
     length: i32,
-    is_strict: bool,
+    mode: Mode,
 ) -> Result<ArrayRef> {
     let length_of_each = usize::try_from(length).unwrap_or_default();
     let fitting = |text| elements(text).filter(|list| list.len() == length_of_each);
-    let found = parts(texts, to, is_strict, fitting)?;
+    let found = parts(texts, to, mode, fitting)?;
     let nulls = validity(&found);
     let none = || vec![None; length_of_each];
     let values = found.into_iter().flat_map(|list| list.unwrap_or_else(none));
     let values: Vec<Text<'_>> = values.collect();
-    let values = super::read(&values, field.data_type(), is_strict)?;
+    let values = super::read(&values, field.data_type(), mode)?;
     let field = Arc::clone(field);
     let lists = FixedSizeListArray::try_new_with_length(field, length, values, nulls, texts.len())?;
     Ok(Arc::new(lists))
 }
 
-fn structs(
-    texts: &[Text<'_>],
-    to: &DataType,
-    fields: &Fields,
-    is_strict: bool,
-) -> Result<ArrayRef> {
-    let of_fields = |text| row(text, fields);
-    let found = parts(texts, to, is_strict, of_fields)?;
+fn structs(texts: &[Text<'_>], to: &DataType, fields: &Fields, mode: Mode) -> Result<ArrayRef> {
+    let of_fields = |text| row(text, fields, mode == Mode::Loose);
+    let found = parts(texts, to, mode, of_fields)?;
     let nulls = validity(&found);
     let mut columns: Vec<Vec<Text<'_>>> = fields.iter().map(|_| Vec::new()).collect();
     for row in found {
@@ -111,7 +106,7 @@ fn structs(
     let columns = fields
         .iter()
         .zip(&columns)
-        .map(|(field, texts)| super::read(texts, field.data_type(), is_strict))
+        .map(|(field, texts)| super::read(texts, field.data_type(), mode))
         .collect::<Result<Vec<_>>>()?;
     let fields = fields.clone();
     let structs = StructArray::try_new_with_length(fields, columns, nulls, texts.len())?;
@@ -123,7 +118,7 @@ fn maps(
     to: &DataType,
     entries: &FieldRef,
     is_sorted: bool,
-    is_strict: bool,
+    mode: Mode,
 ) -> Result<ArrayRef> {
     let DataType::Struct(fields) = entries.data_type() else {
         return internal_err!("{to} has no keys");
@@ -131,13 +126,13 @@ fn maps(
     let [key, value] = &fields[..] else {
         return internal_err!("{to} has no keys");
     };
-    let mut found = parts(texts, to, is_strict, map_entries)?;
-    if !is_strict && !key.data_type().is_string() {
+    let mut found = parts(texts, to, mode, map_entries)?;
+    if mode != Mode::Strict && !key.data_type().is_string() {
         // There is no map with a key that is NULL.
         for map in &mut found {
             let keys = map.iter().flatten().map(|(key, _)| Some(key.clone()));
             let keys: Vec<Text<'_>> = keys.collect();
-            if super::read(&keys, key.data_type(), false)?.null_count() > 0 {
+            if super::read(&keys, key.data_type(), Mode::Lenient)?.null_count() > 0 {
                 *map = None;
             }
         }
@@ -149,8 +144,8 @@ fn maps(
     let (keys, values): (Vec<Text<'_>>, Vec<Text<'_>>) =
         pairs.map(|(key, value)| (Some(key), value)).unzip();
     let number = keys.len();
-    let keys = super::read(&keys, key.data_type(), true)?;
-    let values = super::read(&values, value.data_type(), is_strict)?;
+    let keys = super::read(&keys, key.data_type(), Mode::Strict)?;
+    let values = super::read(&values, value.data_type(), mode)?;
     let columns = vec![keys, values];
     let pairs = StructArray::try_new_with_length(fields.clone(), columns, None, number)?;
     let entries = Arc::clone(entries);
@@ -164,8 +159,8 @@ fn elements(text: &str) -> Option<Vec<Text<'_>>> {
     Some(parts.into_iter().map(value).collect())
 }
 
-/// Returns the values of some fields, in their order; `None` if one is not of these.
-fn row<'a>(text: &'a str, fields: &Fields) -> Option<Vec<Text<'a>>> {
+/// Returns the values of some fields, in their order; `None` if one is not of these, unless it may be left out.
+fn row<'a>(text: &'a str, fields: &Fields, is_loose: bool) -> Option<Vec<Text<'a>>> {
     let mut found: Vec<Text<'a>> = vec![None; fields.len()];
     if let Some(values) = within(text, '(', ')') {
         let values = split(values)?;
@@ -182,8 +177,12 @@ fn row<'a>(text: &'a str, fields: &Fields) -> Option<Vec<Text<'a>>> {
         let name = value(name)?;
         let place = fields
             .iter()
-            .position(|field| field.name().eq_ignore_ascii_case(&name))?;
-        *found.get_mut(place)? = value(given);
+            .position(|field| field.name().eq_ignore_ascii_case(&name));
+        match place {
+            Some(place) => *found.get_mut(place)? = value(given),
+            None if is_loose => {}
+            None => return None,
+        }
     }
     Some(found)
 }
@@ -351,7 +350,7 @@ mod tests {
             ("(1, 2, 3)", None),
             ("x", None),
         ] {
-            let found = row(text, &fields);
+            let found = row(text, &fields, false);
             let found = found.as_ref().map(|row| {
                 let texts = row.iter().map(|text| text.as_deref().unwrap_or("-"));
                 texts.collect::<Vec<_>>()
@@ -359,6 +358,8 @@ mod tests {
             let expect = expect.map(|row| row.to_vec());
             assert_eq!(found, expect, "{text}");
         }
+        let found = row("{c: 1, a: 2}", &fields, true).unwrap();
+        assert_eq!(found[0].as_deref(), Some("2"));
     }
 
     #[test]
