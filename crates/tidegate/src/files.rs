@@ -10,8 +10,8 @@
 //! - `footers` are those of Parquet files that planning has read.
 //! - `present` compares a query's tables with the files that are there: deleted and emptied files.
 //!
-//! What is written is written whole or not at all (`whole`), and not among other files (`copied`); objects of JSON have
-//! all of their fields (`json_sink`), and maps names of text (`text_keys`).
+//! What is written is written whole or not at all (`whole`, `written`), and not among other files (`copied`, `names`);
+//! objects of JSON have all of their fields (`json_sink`), and maps names of text (`text_keys`).
 //!
 //! Arrow IPC is read by a source of our own ([`ipc`]), since DataFusion's allocates what a file claims.
 //! Parquet is read by DataFusion's, behind readers that check footers and pages (`parquet`).
@@ -24,12 +24,14 @@ pub mod ipc;
 pub(crate) mod json_sink;
 pub(crate) mod layer;
 pub(crate) mod listed;
+mod names;
 pub(crate) mod parquet;
 pub(crate) mod present;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod text_keys;
 pub(crate) mod whole;
+pub(crate) mod written;
 
 use std::any::Any;
 use std::collections::HashMap;

@@ -39,9 +39,11 @@ impl PhysicalPlanner for PresentPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = copied::prepared(plan, session).await?;
-        let planning = self.0.create_physical_plan(&plan, session);
-        Ok(try_join(check_tables(&plan, session), planning).await?.1)
+        let prepared = copied::prepared(plan, session).await?;
+        let plan = &prepared.plan;
+        let planning = self.0.create_physical_plan(plan, session);
+        let (_, planned) = try_join(check_tables(plan, session), planning).await?;
+        prepared.with_names(planned, session)
     }
 
     fn create_physical_expr(

@@ -6,8 +6,6 @@
 //! and writes those of the value that takes most whenever they do: one file at a time is open.
 //! Where the statement fails, the files that it has written are removed.
 
-mod written;
-
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
@@ -31,9 +29,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::{StreamExt, stream};
 
-use self::written::Written;
 use super::{compacted, statement_limit};
 use crate::files::whole::{SinkNode, file_config};
+use crate::files::written::Written;
 use crate::node_rule::Replaced;
 use crate::options::TidegateOptions;
 
@@ -115,7 +113,7 @@ impl DataSink for FolderSink {
         let folders = Folders::new(self, ctx, recorded, data.schema())?;
         match folders.write_all(data).await {
             Ok(count) => {
-                written.keep();
+                written.keep().await?;
                 Ok(count)
             }
             Err(error) => {

@@ -8,11 +8,11 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use super::words::is_word;
 use super::{StatementError, tokenize};
-use crate::files::copied::APPEND;
+use crate::files::copied::{APPEND, FILENAME_PATTERN, OVERWRITE, OVERWRITE_OR_IGNORE, SINGLE_FILE};
 use crate::functions::letters::by_letters;
 
 /// Options by their names in either system, and DataFusion's name.
-const OPTIONS: [(&str, &str); 20] = [
+const OPTIONS: [(&str, &str); 23] = [
     ("header", "format.has_header"),
     ("delimiter", "format.delimiter"),
     ("delim", "format.delimiter"),
@@ -32,8 +32,17 @@ const OPTIONS: [(&str, &str); 20] = [
     ("encoding", ENCODING),
     ("array", LINES),
     ("append", APPEND),
-    ("overwrite_or_ignore", APPEND),
+    ("overwrite", OVERWRITE),
+    ("overwrite_or_ignore", OVERWRITE_OR_IGNORE),
+    ("filename_pattern", FILENAME_PATTERN),
+    ("per_thread_output", SINGLE_FILE),
 ];
+
+/// Options that are true or false, or stand alone for true.
+const FLAGS: [&str; 4] = ["header", "append", "overwrite", "overwrite_or_ignore"];
+
+/// Options that are true or false, or stand alone for true, and say the opposite of DataFusion's.
+const OPPOSITES: [&str; 2] = ["array", "per_thread_output"];
 
 /// Stands for the level until it is known what it is the level of.
 const COMPRESSION_LEVEL: &str = "compression_level";
@@ -247,7 +256,7 @@ struct Options {
     format: Option<String>,
     partitions: Vec<String>,
     level: Option<String>,
-    others: Vec<(&'static str, String)>,
+    others: Vec<(String, String)>,
 }
 
 impl Options {
@@ -265,13 +274,16 @@ impl Options {
             "partition_by" | "partitioned_by" => self.partitions = list.names()?,
             "force_quote" => {
                 match list.value()?.as_deref() {
-                    Some("*") => self.others.push(("format.quote_style", "Always".into())),
+                    Some("*") => self
+                        .others
+                        .push(("format.quote_style".into(), "Always".into())),
                     _ => {
                         let message = "FORCE_QUOTE of some columns is not supported: FORCE_QUOTE *";
                         return Err(list.error(message.into()));
                     }
                 };
             }
+            "kv_metadata" => self.metadata(list)?,
             name => self.other(name, list)?,
         }
         match list.take().map(|token| &token.token) {
@@ -285,28 +297,25 @@ impl Options {
         let Some((_, option)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
             let message = format!(
                 "COPY has no option {}: it has FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, DATEFORMAT, \
-                 TIMESTAMPFORMAT, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, PARTITION_BY, APPEND, ARRAY, FORCE_QUOTE; \
-                 others are written OPTIONS ('format.name' 'value')",
+                 TIMESTAMPFORMAT, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, KV_METADATA, PARTITION_BY, \
+                 PER_THREAD_OUTPUT, FILENAME_PATTERN, APPEND, OVERWRITE, OVERWRITE_OR_IGNORE, \
+                 ARRAY, FORCE_QUOTE; others are written OPTIONS ('format.name' 'value')",
                 name.to_uppercase()
             );
             return Err(list.error(message));
         };
         let value = list.value()?;
+        if FLAGS.contains(&name) || OPPOSITES.contains(&name) {
+            let Some(is_said) = truth(value) else {
+                let name = name.to_uppercase();
+                let message = format!("{name} is true or false, or stands alone for true");
+                return Err(list.error(message));
+            };
+            let is_set = (is_said == "true") != OPPOSITES.contains(&name);
+            self.others.push((option.to_string(), is_set.to_string()));
+            return Ok(());
+        }
         let value = match (*option, value) {
-            ("format.has_header", value) => truth(value).ok_or_else(|| {
-                list.error("HEADER is true or false, or stands alone for true".into())
-            })?,
-            (APPEND, value) => truth(value).ok_or_else(|| {
-                list.error("APPEND is true or false, or stands alone for true".into())
-            })?,
-            (LINES, value) => match truth(value).as_deref() {
-                Some("true") => "false".into(),
-                Some(_) => "true".into(),
-                None => {
-                    let message = "ARRAY is true or false, or stands alone for true";
-                    return Err(list.error(message.into()));
-                }
-            },
             ("format.delimiter", Some(value)) if value == "\\t" => "\t".into(),
             ("format.date_format" | "format.timestamp_format", Some(value)) => {
                 by_letters(&value).unwrap_or(value)
@@ -321,9 +330,31 @@ impl Options {
             ENCODING if ["utf8", "utf-8"].contains(&value.to_lowercase().as_str()) => {}
             ENCODING => return Err(list.error("files are written as UTF-8".into())),
             COMPRESSION_LEVEL => self.level = Some(value),
-            option => self.others.push((option, value)),
+            option => self.others.push((option.to_string(), value)),
         }
         Ok(())
+    }
+
+    /// Takes the keys and values of a Parquet file's own: `{a: 'x', b: 5}`.
+    fn metadata(&mut self, list: &mut List<'_>) -> Result<(), StatementError> {
+        let wrong = "syntax error: KV_METADATA takes keys with their values, as in {author: 'me'}";
+        let mut before = Token::LBrace;
+        loop {
+            if list.take().map(|token| &token.token) != Some(&before) {
+                return Err(list.error(wrong.into()));
+            }
+            let key = list.value()?;
+            let colon = list.take().map(|token| &token.token);
+            let (Some(key), Some(Token::Colon), Some(value)) = (key, colon, list.value()?) else {
+                return Err(list.error(wrong.into()));
+            };
+            self.others.push((format!("format.metadata::{key}"), value));
+            before = Token::Comma;
+            if list.peek() == Some(&Token::RBrace) {
+                list.take();
+                return Ok(());
+            }
+        }
     }
 
     /// Writes the options as DataFusion's parser reads them.
@@ -351,7 +382,7 @@ impl Options {
                 }
                 _ => value,
             };
-            options.push(format!("{} {}", quoted(name), quoted(&value)));
+            options.push(format!("{} {}", quoted(&name), quoted(&value)));
         }
         if !options.is_empty() {
             text += &format!("OPTIONS ({})", options.join(", "));
@@ -428,6 +459,11 @@ mod tests {
             "COPY t TO 'x.json' (ARRAY)",
             "COPY t TO 'x.json' OPTIONS ('format.newline_delimited' 'false')",
         );
+        check(
+            "COPY t TO 'x' (FORMAT parquet, OVERWRITE, APPEND false, PER_THREAD_OUTPUT, KV_METADATA {a: 'x', b: 5})",
+            "COPY t TO 'x' STORED AS PARQUET OPTIONS ('format.overwrite' 'true', 'format.append' 'false', \
+             'format.single_file_output' 'false', 'format.metadata::a' 'x', 'format.metadata::b' '5')",
+        );
     }
 
     #[test]
@@ -464,6 +500,7 @@ mod tests {
             "format's name at line 1, column 16",
         );
         check_error("COPY t TO 'x' (HEADER maybe)", "true or false");
+        check_error("COPY t TO 'x' (KV_METADATA {a})", "keys with their values");
         check_error("COPY t TO 'x' (COLOUR red)", "no option COLOUR");
         check_error("COPY t TO 'x' (DELIMITER)", "a value of DELIMITER");
         check_error("COPY t TO 'x' (HEADER true", "expected ',' or ')'");

@@ -1,4 +1,6 @@
 //! The files that a statement has written, which are removed unless it ends well.
+//!
+//! They may have other names than those that DataFusion gives them ([`Names`]).
 
 use std::fmt;
 use std::ops::Range;
@@ -6,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use datafusion::error::Result as PlanResult;
+use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::TaskContext;
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -21,6 +23,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use url::Url;
 
+use super::names::Names;
 use crate::task_context::copied_context;
 
 /// A file, and the store that has it.
@@ -30,37 +33,61 @@ type Files = Arc<Mutex<Vec<File>>>;
 
 /// Files that are removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Written(Files);
+pub(crate) struct Written {
+    files: Files,
+    names: Option<Arc<Names>>,
+}
 
 impl Written {
     /// Returns a context in which all files that are written are noted.
-    pub(super) fn begin(ctx: &TaskContext) -> (Self, Arc<TaskContext>) {
+    pub(crate) fn begin(ctx: &TaskContext) -> (Self, Arc<TaskContext>) {
+        Self::recorded(ctx, None)
+    }
+
+    /// Returns a context in which all files that are written are noted, and get these names.
+    pub(super) fn named(ctx: &TaskContext, names: Names) -> (Self, Arc<TaskContext>) {
+        Self::recorded(ctx, Some(Arc::new(names)))
+    }
+
+    fn recorded(ctx: &TaskContext, names: Option<Arc<Names>>) -> (Self, Arc<TaskContext>) {
         let files = Files::default();
         let runtime = ctx.runtime_env();
         let registry = Recording {
             inner: Arc::clone(&runtime.object_store_registry),
             files: Arc::clone(&files),
+            names: names.clone(),
         };
         let runtime = RuntimeEnv {
             object_store_registry: Arc::new(registry),
             ..RuntimeEnv::clone(&runtime)
         };
         let recorded = copied_context(ctx).with_runtime(Arc::new(runtime));
-        (Self(files), Arc::new(recorded))
+        (Self { files, names }, Arc::new(recorded))
     }
 
-    /// Leaves the files where they are.
-    pub(super) fn keep(self) {
-        self.0.lock().clear();
+    /// Leaves the files where they are, or gives them their names.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn keep(self) -> PlanResult<()> {
+        self.files.lock().clear();
+        let Some(names) = self.names.clone() else {
+            return Ok(());
+        };
+        // A statement that is cancelled meanwhile does not end between two files.
+        match tokio::spawn(async move { names.settle().await }).await {
+            Ok(settled) => Ok(settled?),
+            Err(error) => Err(DataFusionError::ExecutionJoin(Box::new(error))),
+        }
     }
 
     /// Removes the files.
-    pub(super) async fn remove(self) {
+    pub(crate) async fn remove(self) {
         removed(self.taken()).await;
     }
 
     fn taken(&self) -> Vec<File> {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut *self.files.lock())
     }
 }
 
@@ -86,6 +113,7 @@ async fn removed(files: Vec<File>) {
 struct Recording {
     inner: Arc<dyn ObjectStoreRegistry>,
     files: Files,
+    names: Option<Arc<Names>>,
 }
 
 impl ObjectStoreRegistry for Recording {
@@ -101,6 +129,7 @@ impl ObjectStoreRegistry for Recording {
         Ok(Arc::new(RecordedStore {
             inner: self.inner.get_store(url)?,
             files: Arc::clone(&self.files),
+            names: self.names.clone(),
         }))
     }
 }
@@ -110,6 +139,17 @@ impl ObjectStoreRegistry for Recording {
 struct RecordedStore {
     inner: Arc<dyn ObjectStore>,
     files: Files,
+    names: Option<Arc<Names>>,
+}
+
+impl RecordedStore {
+    /// Returns where a file is written.
+    fn place(&self, location: &Path) -> Path {
+        match &self.names {
+            Some(names) => names.place(location),
+            None => location.clone(),
+        }
+    }
 }
 
 impl fmt::Display for RecordedStore {
@@ -126,8 +166,9 @@ impl ObjectStore for RecordedStore {
         payload: PutPayload,
         opts: PutOptions,
     ) -> Result<PutResult> {
-        let put = self.inner.put_opts(location, payload, opts).await?;
-        let file = (Arc::clone(&self.inner), location.clone());
+        let location = self.place(location);
+        let put = self.inner.put_opts(&location, payload, opts).await?;
+        let file = (Arc::clone(&self.inner), location);
         self.files.lock().push(file);
         Ok(put)
     }
@@ -137,9 +178,10 @@ impl ObjectStore for RecordedStore {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
+        let location = self.place(location);
         Ok(Box::new(RecordedUpload {
-            inner: self.inner.put_multipart_opts(location, opts).await?,
-            file: (Arc::clone(&self.inner), location.clone()),
+            inner: self.inner.put_multipart_opts(&location, opts).await?,
+            file: (Arc::clone(&self.inner), location),
             files: Arc::clone(&self.files),
         }))
     }
@@ -156,7 +198,12 @@ impl ObjectStore for RecordedStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        let Some(names) = self.names.clone() else {
+            return self.inner.delete_stream(locations);
+        };
+        let written = locations
+            .map(move |location: Result<Path>| location.map(|location| names.written(&location)));
+        self.inner.delete_stream(written.boxed())
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
