@@ -6,7 +6,7 @@
 //! - `format` wraps the file formats of a session: reading the columns and statistics of files.
 //! - `guard` wraps the source of every scan of a plan: opening and decoding files.
 //! - `text` looks at delimited text and JSON before it is read.
-//! - `listed` and `table` are files that a statement names, as one table.
+//! - `listed` and `table` are files that a statement names, as one table, and `merged` their columns together.
 //! - `footers` are those of Parquet files that planning has read.
 //! - `present` compares a query's tables with the files that are there: deleted and emptied files.
 //!
@@ -24,6 +24,7 @@ pub mod ipc;
 pub(crate) mod json_sink;
 pub(crate) mod layer;
 pub(crate) mod listed;
+mod merged;
 mod names;
 pub(crate) mod parquet;
 pub(crate) mod present;
@@ -34,11 +35,9 @@ pub(crate) mod whole;
 pub(crate) mod written;
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -49,7 +48,6 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::error::{Error, ErrorKind};
-use crate::sql_type::sql_type;
 use crate::stores::without_query;
 
 /// Returns the scan of files that a leaf is.
@@ -69,47 +67,6 @@ pub(crate) fn nothing_to_read() -> Error {
     let message =
         "cannot read the columns of the table: its file, or each of its files, is empty: 0 bytes";
     Error::new(ErrorKind::Io, message)
-}
-
-/// Names two files that have a column of one name with types that are not merged; `None` if there are none.
-pub(crate) fn unlike(files: &[(String, SchemaRef)]) -> Option<Error> {
-    let mut known: HashMap<&str, (&str, Field)> = HashMap::new();
-    for (file, schema) in files {
-        for field in schema.fields() {
-            let Some((first, merged)) = known.get_mut(field.name().as_str()) else {
-                known.insert(field.name(), (file, field.as_ref().clone()));
-                continue;
-            };
-            let before = sql_type(merged.data_type());
-            if merged.try_merge(field).is_err() {
-                let message = format!(
-                    "the column \"{}\" is {before} in {first} and {} in {file}: put them together with \
-                     union_by_name => true, as in {}('…', union_by_name => true)",
-                    field.name(),
-                    sql_type(field.data_type()),
-                    reader_of(file)
-                );
-                return Some(Error::new(ErrorKind::Sql, message));
-            }
-        }
-    }
-    None
-}
-
-/// Returns the function that reads files like one, by its ending.
-fn reader_of(file: &str) -> &'static str {
-    let name = file.to_ascii_lowercase();
-    let packed = [".gz", ".zst", ".bz2", ".xz"];
-    let name = packed
-        .iter()
-        .find_map(|ending| name.strip_suffix(ending))
-        .unwrap_or(&name);
-    match name.rsplit('.').next() {
-        Some("csv" | "tsv" | "tab" | "psv" | "txt") => "read_csv",
-        Some("json" | "ndjson" | "jsonl") => "read_json",
-        Some("arrow" | "arrows" | "ipc" | "feather") => "read_arrow",
-        _ => "read_parquet",
-    }
 }
 
 /// Names a file of a store as a user would.

@@ -22,8 +22,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::guard::caught_async;
+use super::merged::together;
 use super::parquet::{Failure, check_file};
-use super::{damaged, name_of, nothing_to_read, unlike};
+use super::{damaged, name_of, nothing_to_read};
 
 /// Files that are looked at side by side.
 const FILES_AT_A_TIME: usize = 32;
@@ -90,6 +91,24 @@ impl CheckedFormat {
         };
         caught_async(&name, self.inner.infer_schema(state, store, files)).await
     }
+
+    /// Reads the columns of each file, in the order of their names.
+    async fn each(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<Vec<(String, SchemaRef)>> {
+        let mut files: Vec<&ObjectMeta> = files.iter().collect();
+        files.sort_unstable_by(|left, right| left.location.cmp(&right.location));
+        let each = files.into_iter().map(|file| async move {
+            let columns = self.columns(state, store, slice::from_ref(file)).await?;
+            Ok((name_of(store.as_ref(), &file.location), columns))
+        });
+        let each: Vec<_> = each.collect();
+        let each = stream::iter(each).buffered(FILES_AT_A_TIME);
+        each.try_collect().await
+    }
 }
 
 #[async_trait]
@@ -118,17 +137,13 @@ impl FileFormat for CheckedFormat {
         let checks: Vec<_> = files.iter().map(|file| self.check(store, file)).collect();
         let checks = stream::iter(checks).buffer_unordered(FILES_AT_A_TIME);
         checks.try_collect::<()>().await?;
+        if self.inner.is::<ParquetFormat>() && files.len() > 1 {
+            return Ok(Arc::new(together(&self.each(state, store, files).await?)?));
+        }
         let all = self.columns(state, store, files).await;
         if all.is_err() && files.len() > 1 {
             // Of several files it is not known which one failed.
-            let mut each = Vec::with_capacity(files.len());
-            for file in files {
-                let columns = self.columns(state, store, slice::from_ref(file)).await?;
-                each.push((name_of(store.as_ref(), &file.location), columns));
-            }
-            if let Some(error) = unlike(&each) {
-                return Err(error.into());
-            }
+            together(&self.each(state, store, files).await?)?;
         }
         all
     }

@@ -27,7 +27,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::listed::{FilePath, partitions};
-use super::{name_in, text};
+use super::merged::merged;
+use super::name_in;
 use crate::error::{Error, ErrorKind};
 
 /// Files whose columns or statistics are read side by side.
@@ -291,7 +292,7 @@ async fn united(
     for schema in &schemas {
         for field in schema.fields() {
             match fields.iter_mut().find(|known| known.name() == field.name()) {
-                Some(known) => *known = text::merged(known, field),
+                Some(known) => *known = merged(known, field),
                 None => fields.push(field.as_ref().clone().with_nullable(true)),
             }
         }

@@ -48,7 +48,6 @@ use super::json_sink::ObjectsSink;
 use crate::files::file_scan;
 
 pub(crate) use bytes::COMPRESSIONS;
-pub(crate) use columns::merged;
 pub(crate) use declared::DeclaredSource;
 pub(crate) use described::{TextDescription, is_cuttable};
 pub(crate) use source::{RowsLeftOut, rows_left_out};

@@ -7,6 +7,7 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::nested_struct::cast_column;
 
 /// Where a file has the columns that are wanted of it.
 pub(super) struct Columns {
@@ -64,6 +65,11 @@ impl Columns {
             match place {
                 Some(place) if batch.column(*place).data_type() == field.data_type() => {
                     Ok(Arc::clone(batch.column(*place)))
+                }
+                // Fields of structs are found by their names.
+                Some(place) if field.data_type().is_nested() => {
+                    cast_column(batch.column(*place), field.data_type(), &options)
+                        .map_err(|error| ArrowError::from_external_error(Box::new(error)))
                 }
                 Some(place) => cast_with_options(batch.column(*place), field.data_type(), &options),
                 None => Ok(new_null_array(field.data_type(), rows)),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::{GetExt, Statistics};
 use datafusion::datasource::file_format::arrow::ArrowFormat;
@@ -23,7 +23,8 @@ use super::IpcSource;
 use super::messages::{Window, columns_of};
 use crate::error::{Error, ErrorKind};
 use crate::files::guard::caught_async;
-use crate::files::{name_of, nothing_to_read, unlike};
+use crate::files::merged::together;
+use crate::files::{name_of, nothing_to_read};
 
 /// The ending of files of the stream format, which are read and not written.
 const STREAM: &str = "arrows";
@@ -93,24 +94,7 @@ impl FileFormat for IpcFormat {
             let columns = caught_async(&name, columns_of(window)).await?;
             schemas.push((name.to_string(), Arc::new(columns)));
         }
-        if let Some(error) = unlike(&schemas) {
-            return Err(error.into());
-        }
-        let merged = Schema::try_merge(schemas.iter().map(|(_, schema)| schema.as_ref().clone()))?;
-        // A file without a column has NULLs in it.
-        let is_everywhere = |name: &str| {
-            let mut schemas = schemas.iter();
-            schemas.all(|(_, schema)| schema.index_of(name).is_ok())
-        };
-        let fields = merged
-            .fields()
-            .iter()
-            .map(|field| match is_everywhere(field.name()) {
-                true => Arc::clone(field),
-                false => Arc::new(field.as_ref().clone().with_nullable(true)),
-            });
-        let fields: Vec<_> = fields.collect();
-        Ok(Arc::new(Schema::new_with_metadata(fields, merged.metadata)))
+        Ok(Arc::new(together(&schemas)?))
     }
 
     async fn infer_stats(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::Schema;
 use datafusion::error::Result;
 use tidegate_readers::json::{GivenJson, Layout, Shape, SniffedJson};
 use tidegate_readers::{Sniffed, together as delimited};
@@ -41,32 +41,4 @@ pub(super) fn of_objects(files: &[(String, Arc<Found>)], given: &GivenJson) -> S
         }
     }
     all.schema(given)
-}
-
-/// Returns a column of files whose columns have types of their own: one type that holds both.
-pub(crate) fn merged(left: &Field, right: &Field) -> Field {
-    let data_type = wider(left.data_type(), right.data_type());
-    left.clone().with_data_type(data_type).with_nullable(true)
-}
-
-fn wider(left: &DataType, right: &DataType) -> DataType {
-    use DataType::{Date32, Float32, Float64, Int64, Timestamp, Utf8};
-    if left == right {
-        return left.clone();
-    }
-    match (left, right) {
-        (DataType::Null, other) | (other, DataType::Null) => other.clone(),
-        (left, right) if left.is_integer() && right.is_integer() => Int64,
-        (left, right) if left.is_numeric() && right.is_numeric() => match (left, right) {
-            (Float32, other) | (other, Float32) if other.primitive_width() < Some(4) => Float32,
-            _ => Float64,
-        },
-        (Date32, Timestamp(unit, zone)) | (Timestamp(unit, zone), Date32) => {
-            Timestamp(*unit, zone.clone())
-        }
-        (Timestamp(left, zone), Timestamp(right, other)) if zone == other => {
-            Timestamp((*left).max(*right), zone.clone())
-        }
-        _ => Utf8,
-    }
 }
