@@ -1,17 +1,44 @@
-//! Footers of Parquet files that planning has read: where row groups begin, and how long rows are.
+//! Footers of Parquet files: those that planning has read tell where row groups begin, and how long rows are.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::Session;
 use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::error::Result;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::parquet::basic::Type;
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use datafusion_datasource::PartitionedFile;
-use datafusion_datasource_parquet::metadata::CachedParquetMetaData;
+use datafusion_datasource_parquet::metadata::{CachedParquetMetaData, DFParquetMetadata};
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::format::check_footer;
+use super::guard::caught_async;
+use super::name_of;
 
 /// Bytes of a value of a string or of binary data besides its own.
 const VIEW_BYTES: u64 = 16;
+
+/// Reads the footer of a file, unless it is known.
+///
+/// # Errors
+/// Fails for a file that is not there, or is damaged.
+pub(crate) async fn footer_of(
+    session: &dyn Session,
+    store: &Arc<dyn ObjectStore>,
+    file: &ObjectMeta,
+) -> Result<Arc<ParquetMetaData>> {
+    check_footer(store, file).await?;
+    let footers = session
+        .runtime_env()
+        .cache_manager
+        .get_file_metadata_cache();
+    let footer = DFParquetMetadata::new(store.as_ref(), file);
+    let footer = footer.with_file_metadata_cache(Some(footers));
+    let name = name_of(store.as_ref(), &file.location);
+    caught_async(&name, footer.fetch_metadata()).await
+}
 
 /// Returns the footer of a file, if planning has read it.
 pub(crate) fn known_footer(

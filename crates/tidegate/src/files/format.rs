@@ -70,12 +70,7 @@ impl CheckedFormat {
         if !self.inner.is::<ParquetFormat>() {
             return Ok(());
         }
-        check_file(store, file)
-            .await
-            .map_err(|failure| match failure {
-                Failure::Flaw(why) => damaged(&name_of(store.as_ref(), &file.location), why).into(),
-                Failure::Read(error) => DataFusionError::from(error),
-            })
+        check_footer(store, file).await
     }
 
     /// Reads the columns of files; a failure names the file, if there is just one.
@@ -109,6 +104,18 @@ impl CheckedFormat {
         let each = stream::iter(each).buffered(FILES_AT_A_TIME);
         each.try_collect().await
     }
+}
+
+/// Compares what the footer of a Parquet file claims with what is there.
+///
+/// # Errors
+/// Names the file, if it is damaged.
+pub(super) async fn check_footer(store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<()> {
+    let checked = check_file(store, file).await;
+    checked.map_err(|failure| match failure {
+        Failure::Flaw(why) => damaged(&name_of(store.as_ref(), &file.location), why).into(),
+        Failure::Read(error) => DataFusionError::from(error),
+    })
 }
 
 #[async_trait]

@@ -24,6 +24,8 @@ const PATTERN: [char; 3] = ['*', '?', '['];
 #[derive(Clone, Debug)]
 pub(crate) struct FilePath {
     text: String,
+    /// What stands before the names of files of a path that is relative: the folder, or the path of one file.
+    relative: Option<String>,
     url: ListingTableUrl,
     pattern: Option<Pattern>,
 }
@@ -53,8 +55,13 @@ impl FilePath {
                 true => ListingTableUrl::parse(text)?,
                 false => local(text)?,
             };
+            let relative = match url.is_collection() {
+                true => format!("{}/", text.trim_end_matches('/')),
+                false => text.to_string(),
+            };
             return Ok(Self {
                 text: given.into(),
+                relative: Some(relative).filter(|path| is_relative(path)),
                 url,
                 pattern: None,
             });
@@ -68,6 +75,7 @@ impl FilePath {
         };
         Ok(Self {
             text: given.into(),
+            relative: is_relative(text).then(|| text[..folder].to_string()),
             url: base,
             pattern: Some(pattern),
         })
@@ -81,6 +89,17 @@ impl FilePath {
     /// Returns the path as it was written.
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Names a file as the path does: one of a relative path is relative.
+    pub(crate) fn name(&self, file: &ObjectMeta) -> String {
+        match (&self.relative, self.url.strip_prefix(&file.location)) {
+            (Some(folder), Some(parts)) => {
+                let parts: Vec<&str> = parts.collect();
+                format!("{folder}{}", parts.join("/"))
+            }
+            _ => name_in(&self.store(), &file.location),
+        }
     }
 
     /// Lists the files, in the order of their names.
@@ -131,6 +150,11 @@ impl FilePath {
     fn missing(&self, why: &str) -> datafusion::error::DataFusionError {
         Error::new(ErrorKind::NotFound, format!("'{}': {why}", self.text)).into()
     }
+}
+
+/// Tells whether a path depends on the folder that the process is in.
+fn is_relative(path: &str) -> bool {
+    remote_url(path).is_none() && !path.starts_with("file:") && Path::new(path).is_relative()
 }
 
 /// Reads a path of this machine, in which no character has a meaning of its own.

@@ -47,7 +47,7 @@ pub(super) fn together(files: &[(String, SchemaRef)]) -> Result<Schema, Error> {
                 return Err(unlike(first, known, file, field));
             };
             let is_nullable = known.is_nullable() || field.is_nullable();
-            let merged = known.as_ref().clone().with_data_type(data_type);
+            let merged = Field::clone(known).with_data_type(data_type);
             *known = Arc::new(merged.with_nullable(is_nullable));
         }
     }

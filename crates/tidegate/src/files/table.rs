@@ -28,7 +28,6 @@ use object_store::{ObjectMeta, ObjectStore};
 
 use super::listed::{FilePath, partitions};
 use super::merged::merged;
-use super::name_in;
 use crate::error::{Error, ErrorKind};
 
 /// Files whose columns or statistics are read side by side.
@@ -41,8 +40,14 @@ pub(super) const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 pub(crate) struct FilesOptions {
     /// The column of the files' names, if there is one.
     pub(crate) filename: Option<String>,
+    /// Whether the column of the files' names is left out where the files have one of its name.
+    pub(crate) is_filename_hidden: bool,
     /// Whether folders called `key=value` are columns; `None` if they are where all files have them.
     pub(crate) hive_partitioning: Option<bool>,
+    /// The types of such columns.
+    pub(crate) hive_types: Vec<(String, DataType)>,
+    /// Whether the others are text, whatever their values are.
+    pub(crate) are_keys_text: bool,
     /// Whether a column that a file lacks is NULL, and one that has several types has one that holds all.
     pub(crate) union_by_name: bool,
 }
@@ -55,6 +60,7 @@ pub(crate) struct FilesTable {
     schema: TableSchema,
     num_keys: usize,
     has_filename: bool,
+    is_filename_hidden: bool,
 }
 
 impl FilesTable {
@@ -69,6 +75,7 @@ impl FilesTable {
         options: &FilesOptions,
     ) -> Result<Self> {
         let (url, files) = list(session, &paths).await?;
+        let files: Vec<ObjectMeta> = files.into_iter().map(|(file, _)| file).collect();
         let store = session.runtime_env().object_store(&url)?;
         let of_files = match options.union_by_name {
             true => united(session, &store, &format, &files).await?,
@@ -78,11 +85,24 @@ impl FilesTable {
             Some(false) => Vec::new(),
             _ => keys_of(&files),
         };
+        for key in &mut keys {
+            let said = options
+                .hive_types
+                .iter()
+                .find(|(name, _)| name == key.name());
+            let said = said.map(|(_, data_type)| data_type.clone());
+            if let Some(data_type) = said.or(options.are_keys_text.then_some(DataType::Utf8)) {
+                *key = Arc::new(key.as_ref().clone().with_data_type(data_type));
+            }
+        }
         // A file's own column of that name is read instead.
         keys.retain(|key| of_files.column_with_name(key.name()).is_none());
         let num_keys = keys.len();
-        if let Some(filename) = &options.filename {
-            if of_files.column_with_name(filename).is_some() {
+        let has_own = |name: &String| of_files.column_with_name(name).is_some();
+        let filename = options.filename.as_ref();
+        let filename = filename.filter(|name| !(options.is_filename_hidden && has_own(name)));
+        if let Some(filename) = filename {
+            if has_own(filename) {
                 let message = format!(
                     "the files have a column \"{filename}\" already: give the column of their names \
                      another name, as in filename => 'source'"
@@ -94,15 +114,21 @@ impl FilesTable {
         Ok(Self {
             paths,
             format,
+            has_filename: filename.is_some(),
+            is_filename_hidden: options.is_filename_hidden,
             schema: TableSchema::builder(of_files)
                 .with_table_partition_cols(keys)
                 .build(),
             num_keys,
-            has_filename: options.filename.is_some(),
         })
     }
 
-    fn partitioned(&self, url: &ObjectStoreUrl, file: ObjectMeta) -> Result<PartitionedFile> {
+    /// Tells whether the table has a column of the files' names that `*` does not stand for.
+    pub(crate) fn has_hidden_filename(&self) -> bool {
+        self.has_filename && self.is_filename_hidden
+    }
+
+    fn partitioned(&self, (file, name): (ObjectMeta, String)) -> Result<PartitionedFile> {
         let keys = self.schema.table_partition_cols();
         let mut values = Vec::with_capacity(keys.len());
         let of_file = partitions(&file);
@@ -115,7 +141,6 @@ impl FilesTable {
             });
         }
         if self.has_filename {
-            let name = name_in(url, &file.location);
             values.push(ScalarValue::Utf8(Some(name)));
         }
         Ok(PartitionedFile::new_from_meta(file).with_partition_values(values))
@@ -226,7 +251,7 @@ impl TableProvider for FilesTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (url, files) = list(session, &self.paths).await?;
         let store = session.runtime_env().object_store(&url)?;
-        let files = files.into_iter().map(|file| self.partitioned(&url, file));
+        let files = files.into_iter().map(|file| self.partitioned(file));
         let files = self.pruned(session, files.collect::<Result<_>>()?, filters)?;
         let files = self.with_statistics(session, &store, files).await?;
         let partitions = session.config().target_partitions().max(1);
@@ -246,11 +271,11 @@ impl TableProvider for FilesTable {
     }
 }
 
-/// Lists the files of all paths. A file that two paths name is listed twice.
-async fn list(
+/// Lists the files of all paths, and their names. A file that two paths name is listed twice.
+pub(crate) async fn list(
     session: &dyn Session,
     paths: &[FilePath],
-) -> Result<(ObjectStoreUrl, Vec<ObjectMeta>)> {
+) -> Result<(ObjectStoreUrl, Vec<(ObjectMeta, String)>)> {
     let Some(first) = paths.first() else {
         return Err(Error::new(ErrorKind::Sql, "the list of files is empty").into());
     };
@@ -264,9 +289,13 @@ async fn list(
         );
         return Err(Error::new(ErrorKind::NotSupported, message).into());
     }
-    let mut files: Vec<ObjectMeta> = Vec::new();
+    let mut files = Vec::new();
     for path in paths {
-        files.extend(path.list(session).await?);
+        let listed = path.list(session).await?;
+        files.extend(listed.into_iter().map(|file| {
+            let name = path.name(&file);
+            (file, name)
+        }));
     }
     Ok((url, files))
 }

@@ -1,4 +1,5 @@
-//! `read_csv`, `read_json`, `read_parquet` and `read_arrow`: files as tables, with options by name.
+//! `read_csv`, `read_json`, `read_parquet` and `read_arrow`: files as tables, with options by name; and tables of what
+//! files are beside their rows ([`looked`]).
 //!
 //! DataFusion's table functions have arguments by place only, and cannot wait for files. So a statement's
 //! calls are found in its text before it is planned ([`open_calls`]): the files are looked at, and the
@@ -7,7 +8,10 @@
 //! the table by it.
 
 mod arguments;
+mod filenames;
+mod looked;
 mod options;
+mod parquet_looks;
 mod target;
 
 use std::collections::HashMap;
@@ -32,10 +36,11 @@ use super::Session;
 use crate::error::{Error, ErrorKind};
 use crate::files::table::FilesTable;
 use crate::statements::visits;
+use looked::{Look, LookTable};
 use options::Call;
 
 /// The functions, with the format of the files that each reads.
-const READERS: [(&str, Format); 10] = [
+const READERS: [(&str, Format); 17] = [
     ("read_csv", Format::Csv),
     ("read_csv_auto", Format::Csv),
     ("read_json", Format::Json),
@@ -46,6 +51,13 @@ const READERS: [(&str, Format); 10] = [
     ("parquet_scan", Format::Parquet),
     ("read_arrow", Format::Arrow),
     ("read_ipc", Format::Arrow),
+    ("glob", Format::Look(Look::Names)),
+    ("read_text", Format::Look(Look::Text)),
+    ("read_blob", Format::Look(Look::Bytes)),
+    ("parquet_schema", Format::Look(Look::ParquetSchema)),
+    ("parquet_metadata", Format::Look(Look::ParquetChunks)),
+    ("parquet_file_metadata", Format::Look(Look::ParquetFile)),
+    ("parquet_kv_metadata", Format::Look(Look::ParquetKeys)),
 ];
 
 /// What files hold.
@@ -55,6 +67,21 @@ enum Format {
     Json,
     Parquet,
     Arrow,
+    /// Whatever they hold, something else than their rows is read.
+    Look(Look),
+}
+
+impl Format {
+    /// Returns the ending of files whose rows are read.
+    fn ending(self) -> Option<&'static str> {
+        match self {
+            Self::Csv => Some("csv"),
+            Self::Json => Some("json"),
+            Self::Parquet => Some("parquet"),
+            Self::Arrow => Some("arrow"),
+            Self::Look(_) => None,
+        }
+    }
 }
 
 /// The tables of a statement's calls, by their text. It is carried as an extension of the config that the
@@ -79,7 +106,7 @@ fn reader(name: &ObjectName) -> Option<(&'static str, Format)> {
     READERS.into_iter().find(|(name, _)| *name == called)
 }
 
-/// Opens the files that a statement's calls name, and returns the state to plan it with; `None` if there are
+/// Opens the files that a statement's calls name, has it ask for their names if it uses them, and returns the state to plan it with; `None` if there are
 /// no such calls.
 ///
 /// # Errors
@@ -87,8 +114,9 @@ fn reader(name: &ObjectName) -> Option<(&'static str, Format)> {
 pub(super) async fn open_calls(
     session: &Session,
     state: &SessionState,
-    statement: &Statement,
+    statement: &mut Statement,
 ) -> Result<Option<SessionState>> {
+    filenames::ask(statement);
     let mut calls = Calls::default();
     calls.visit(statement)?;
     if calls.0.is_empty() {
@@ -104,10 +132,17 @@ pub(super) async fn open_calls(
         if let Some(types) = &target {
             call.set_target(types);
         }
-        let (paths, format, options) = call.resolve(session, state).await?;
-        let table = FilesTable::open(state, paths, format, &options).await?;
-        opened.0.insert(key, Arc::new(table));
+        let paths = call.paths(session, state).await?;
+        let table: Arc<dyn TableProvider> = match call.look() {
+            Some((name, look)) => Arc::new(LookTable::new(name, look, paths)),
+            None => {
+                let (format, options) = call.resolve(state)?;
+                Arc::new(FilesTable::open(state, paths, format, &options).await?)
+            }
+        };
+        opened.0.insert(key, table);
     }
+    filenames::leave_out(statement, &opened);
     let mut state = state.clone();
     state.config_mut().set_extension(Arc::new(opened));
     Ok(Some(state))

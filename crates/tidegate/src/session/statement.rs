@@ -377,7 +377,7 @@ pub(super) async fn plan_parsed(
         inputs.put_in_place(&mut statement, disk).await?;
     }
     let profile = described::take_profile(&mut statement);
-    let with_files = readers::open_calls(session, state, &statement).await?;
+    let with_files = readers::open_calls(session, state, &mut statement).await?;
     let planner = with_files.as_ref().unwrap_or(state);
     views::refresh(session, state, &statement).await?;
     let with_told = told::plan_calls(session, planner, &statement).await?;

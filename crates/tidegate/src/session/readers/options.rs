@@ -12,7 +12,7 @@ use tidegate_readers::json::{GivenJson, JsonFormats};
 use tidegate_readers::{DateFormat, Encoding, Given, TimestampFormat};
 
 use super::arguments::{Arguments, Known, Value, texts_of};
-use super::{Format, Session, data_type, wrong};
+use super::{Format, Look, Session, data_type, wrong};
 use crate::error::Error;
 use crate::files::format::checked;
 use crate::files::listed::FilePath;
@@ -21,14 +21,16 @@ use crate::files::text::{Kind, TextFormat, Union};
 use crate::functions::letters::by_letters;
 
 /// The arguments of every reader.
-const OF_FILES: [Known; 3] = [
+const OF_FILES: [Known; 5] = [
     ("union_by_name", &[]),
     ("filename", &[]),
     ("hive_partitioning", &[]),
+    ("hive_types", &[]),
+    ("hive_types_autocast", &[]),
 ];
 
 /// The arguments of `read_csv`.
-const OF_CSV: [Known; 23] = [
+const OF_CSV: [Known; 27] = [
     ("delim", &["sep", "delimiter"]),
     ("quote", &[]),
     ("escape", &[]),
@@ -48,10 +50,15 @@ const OF_CSV: [Known; 23] = [
     ("all_varchar", &[]),
     ("ignore_errors", &[]),
     ("null_padding", &[]),
+    ("strict_mode", &[]),
     ("compression", &[]),
     ("normalize_names", &[]),
     // Each row may end in its own way.
     ("new_line", &[]),
+    // Rows may have 64 MB, and files are cut as it is best for them.
+    ("max_line_size", &["maximum_line_size"]),
+    ("buffer_size", &[]),
+    ("parallel", &[]),
     // It is always so.
     ("auto_detect", &[]),
 ];
@@ -93,6 +100,7 @@ impl Call {
             Format::Csv => [&OF_CSV[..], &OF_FILES].concat(),
             Format::Json => [&OF_JSON[..], &OF_FILES].concat(),
             Format::Parquet | Format::Arrow => OF_FILES.to_vec(),
+            Format::Look(_) => Vec::new(),
         };
         let arguments = Arguments::read(name, args, &known)?;
         let paths = match arguments.by_place() {
@@ -127,12 +135,20 @@ impl Call {
         }
     }
 
-    /// Returns the files, their format and what the table has beside their columns.
-    pub(super) async fn resolve(
+    /// Returns the function's name and what it tells of files; `None` if it reads their rows.
+    pub(super) fn look(&self) -> Option<(&'static str, Look)> {
+        match self.format {
+            Format::Look(look) => Some((self.name, look)),
+            _ => None,
+        }
+    }
+
+    /// Returns the files.
+    pub(super) async fn paths(
         &self,
         session: &Session,
         state: &SessionState,
-    ) -> Result<(Vec<FilePath>, Arc<dyn FileFormat>, FilesOptions)> {
+    ) -> Result<Vec<FilePath>> {
         let mut paths = Vec::with_capacity(self.paths.len());
         for path in &self.paths {
             let copy = match &session.inputs {
@@ -141,37 +157,53 @@ impl Call {
             };
             paths.push(FilePath::parse(copy.as_deref().unwrap_or(path))?);
         }
-        let options = self.files()?;
+        Ok(paths)
+    }
+
+    /// Returns the format of the files, and what the table has beside their columns.
+    pub(super) fn resolve(
+        &self,
+        state: &SessionState,
+    ) -> Result<(Arc<dyn FileFormat>, FilesOptions)> {
+        let options = self.files(state)?;
         let union = match options.union_by_name {
             true => Union::ByName,
             false => Union::ByPlace,
         };
-        let format = self.file_format(state, union)?;
-        Ok((paths, format, options))
+        Ok((self.file_format(state, union)?, options))
     }
 
-    fn files(&self) -> Result<FilesOptions, Error> {
+    fn files(&self, state: &SessionState) -> Result<FilesOptions> {
         let arguments = &self.arguments;
-        let filename = match arguments.given("filename") {
+        let given = arguments.given("filename");
+        let filename = match given {
             None | Some(Value::Boolean(false)) => None,
             Some(Value::Boolean(true)) => Some("filename".to_string()),
             Some(Value::Text(name)) => Some(name.clone()),
-            Some(_) => return arguments.mismatch("filename", "true, false or a column's name"),
+            // As a query that names the column asks for it.
+            Some(Value::List(names)) if names.len() == 1 => Some("filename".to_string()),
+            Some(_) => return Ok(arguments.mismatch("filename", "true, false or a column's name")?),
+        };
+        let hive_types = match arguments.given("hive_types") {
+            None => Vec::new(),
+            Some(Value::Struct(fields)) => typed(self.name, state, fields)?,
+            Some(_) => {
+                let takes = "keys of folders with their types, as in {'year': 'INT'}";
+                return Ok(arguments.mismatch("hive_types", takes)?);
+            }
         };
         Ok(FilesOptions {
             filename,
+            is_filename_hidden: matches!(given, Some(Value::List(_))),
             hive_partitioning: arguments.flag("hive_partitioning")?,
+            hive_types,
+            are_keys_text: arguments.flag("hive_types_autocast")? == Some(false),
             union_by_name: arguments.flag("union_by_name")?.unwrap_or(false),
         })
     }
 
     fn file_format(&self, state: &SessionState, union: Union) -> Result<Arc<dyn FileFormat>> {
-        let ending = match self.format {
-            Format::Csv => "csv",
-            Format::Json => "json",
-            Format::Parquet => "parquet",
-            Format::Arrow => "arrow",
-        };
+        let ending = self.format.ending().unwrap_or_default();
         let Some(factory) = state.get_file_format_factory(ending) else {
             return Err(wrong(self.name, format!("this build reads no {ending}")).into());
         };
@@ -186,7 +218,7 @@ impl Call {
         let kind = match self.format {
             Format::Csv => Kind::Delimited(Box::new(self.given(state)?)),
             Format::Json => self.json(state)?,
-            Format::Parquet | Format::Arrow => return Ok(inner),
+            Format::Parquet | Format::Arrow | Format::Look(_) => return Ok(inner),
         };
         Ok(checked(Arc::new(TextFormat::new(kind, inner, union))))
     }
@@ -290,7 +322,10 @@ impl Call {
             types,
             types_by_place: self.types_by_place(state)?,
             all_text,
-            null_padding: arguments.flag("null_padding")?.unwrap_or(false),
+            null_padding: match arguments.flag("null_padding")? {
+                Some(pads) => pads,
+                None => arguments.flag("strict_mode")? == Some(false),
+            },
             ignore_errors: arguments.flag("ignore_errors")?.unwrap_or(false),
             sample_rows: self.sample_rows()?,
         })
