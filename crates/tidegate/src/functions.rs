@@ -40,7 +40,7 @@ pub(crate) mod formatted;
 pub(crate) mod forms;
 mod forwarded;
 mod group_references;
-mod hashes;
+pub(crate) mod hashes;
 pub(crate) mod instant_minutes;
 mod instant_series;
 pub(crate) mod instants;

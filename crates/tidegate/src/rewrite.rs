@@ -89,6 +89,7 @@ use predicate_subqueries::count_subqueries;
 use repeated_names::PushByUniqueNames;
 use self_equalities::turn_self_equalities;
 use set_copies::number_copies;
+pub(crate) use set_copies::with_number;
 use text_casts::read_cast_texts;
 use value_lists::separate_lists;
 use windows::{compute_window_keys, drop_repeated_keys};

@@ -57,7 +57,7 @@ fn numbered(join: Join) -> Result<LogicalPlan> {
 }
 
 /// Adds a column that counts equal rows from 1; returns it as well.
-fn with_number(input: Arc<LogicalPlan>) -> Result<(LogicalPlan, Expr)> {
+pub(crate) fn with_number(input: Arc<LogicalPlan>) -> Result<(LogicalPlan, Expr)> {
     let columns = input.schema().columns().into_iter().map(Expr::Column);
     let number = row_number().partition_by(columns.collect()).build()?;
     let column = Expr::Column(Column::from_name(number.schema_name().to_string()));

@@ -4,20 +4,32 @@
 //! a filter of `random() < p / 100` above the relation, which the optimizer does not move past
 //! anything that counts rows. `n ROWS` keeps n rows, or all if there are fewer: the first n in a random
 //! order. DataFusion's planner ignores the clause.
+//!
+//! `REPEATABLE (seed)` takes the same rows of the same table each time. Rows have no order that a seed could rely on: their
+//! chance is a hash of the seed and all values of the row, and of the number that it has among its copies.
 
+use std::iter::once;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::functions::math::random;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
-use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlanBuilder, col, lit};
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder, cast, col, lit};
 use sqlparser::ast::{
     Expr, TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleQuantity,
     TableSampleUnit, Value,
 };
 
 use crate::error::{Error, ErrorKind};
+use crate::functions::hashes;
+use crate::rewrite::with_number;
+
+/// More than any hash is as a DOUBLE: the next one after 2^64.
+const HASHES: f64 = u64::MAX as f64 * (1.0 + f64::EPSILON);
 
 /// The column that a sample of so many rows is ordered by.
 const SAMPLE_ORDER: &str = "__tidegate_sample_order";
@@ -55,13 +67,22 @@ impl RelationPlanner for Samples {
         let rows = context.plan(relation)?;
         let columns: Vec<_> = rows.schema().columns();
         let columns: Vec<_> = columns.into_iter().map(PlanExpr::Column).collect();
+        let (rows, chance) = match &sample.seed {
+            None => (rows, random().call(Vec::new())),
+            Some(seed) => by_seed(rows, &columns, seed.value.to_string())?,
+        };
         let rows = LogicalPlanBuilder::from(rows);
-        let random = random().call(Vec::new());
         let sampled = match size {
-            Size::Fraction(fraction) => rows.filter(random.lt(lit(fraction)))?,
+            Size::Fraction(fraction) => {
+                let kept = rows.filter(chance.lt(lit(fraction)))?;
+                match sample.seed {
+                    None => kept,
+                    Some(_) => kept.project(columns)?,
+                }
+            }
             // Rows without columns, of which count(*) needs none, cannot be sorted: the order is one.
             Size::Rows(count) => rows
-                .project(columns.iter().cloned().chain([random.alias(SAMPLE_ORDER)]))?
+                .project(columns.iter().cloned().chain([chance.alias(SAMPLE_ORDER)]))?
                 .sort(vec![col(SAMPLE_ORDER).sort(true, false)])?
                 .limit(0, Some(count))?
                 .project(columns)?,
@@ -71,17 +92,25 @@ impl RelationPlanner for Samples {
     }
 }
 
+/// Returns rows, and the chance of each: a number from 0 to 1, the same for the same rows and seed.
+fn by_seed(
+    rows: LogicalPlan,
+    columns: &[PlanExpr],
+    seed: String,
+) -> Result<(LogicalPlan, PlanExpr)> {
+    let (rows, number) = with_number(Arc::new(rows))?;
+    let values = once(lit(seed))
+        .chain(columns.iter().cloned())
+        .chain([number]);
+    let hash = hashes::function().call(values.collect());
+    Ok((rows, cast(hash, DataType::Float64) / lit(HASHES)))
+}
+
 fn size(sample: &TableSample) -> Result<Size> {
     let not_supported = |what: &str, instead: &str| {
         let message = format!("TABLESAMPLE: {what} is not supported: {instead}");
         Err(Error::new(ErrorKind::NotSupported, message).into())
     };
-    if sample.seed.is_some() {
-        return not_supported(
-            "REPEATABLE or SEED",
-            "rows have no order that a seed could rely on; filter on a hash of a key instead",
-        );
-    }
     if sample.bucket.is_some() || sample.offset.is_some() {
         return not_supported("BUCKET or OFFSET", "write PERCENT or ROWS");
     }

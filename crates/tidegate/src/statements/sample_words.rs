@@ -1,5 +1,6 @@
 //! `TABLESAMPLE RESERVOIR (10 ROWS)`, `TABLESAMPLE BERNOULLI (10%)` and `TABLESAMPLE 10% (system)`, as DuckDB has them, are
 //! `TABLESAMPLE 10 ROWS` and `TABLESAMPLE 10 PERCENT`: rows have no order here, so that the methods give the same.
+//! `TABLESAMPLE 10% (system, 42)` is `TABLESAMPLE 10 PERCENT REPEATABLE (42)`.
 
 use std::ops::Range;
 
@@ -26,26 +27,70 @@ pub(super) fn as_standard(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
         if !is_sample(&tokens[words[at]]) {
             continue;
         }
-        if let Some((range, quantity, unit)) = sample(&tokens, &words, at) {
-            let written = [
-                Token::make_keyword("TABLESAMPLE"),
-                Token::Whitespace(Whitespace::Space),
-                Token::Number(quantity, false),
-                Token::Whitespace(Whitespace::Space),
-                Token::make_keyword(unit),
-            ];
-            put(&mut tokens, range, written);
+        if let Some((range, sample)) = sample(&tokens, &words, at) {
+            put(&mut tokens, range, sample.written());
         }
     }
     tokens
 }
 
-/// Reads the sample that begins at a word, if the parser does not know its form: its tokens, the number and the unit.
+/// How much is taken.
+pub(super) struct Taken {
+    pub(super) quantity: String,
+    pub(super) unit: &'static str,
+    /// What a sample that can be repeated begins with.
+    pub(super) seed: Option<String>,
+}
+
+impl Taken {
+    /// Writes the sample as the parser knows it.
+    pub(super) fn written(self) -> Vec<Token> {
+        let space = || Token::Whitespace(Whitespace::Space);
+        let mut written = vec![
+            Token::make_keyword("TABLESAMPLE"),
+            space(),
+            Token::Number(self.quantity, false),
+            space(),
+            Token::make_keyword(self.unit),
+        ];
+        if let Some(seed) = self.seed {
+            written.extend([
+                space(),
+                Token::make_keyword("REPEATABLE"),
+                space(),
+                Token::LParen,
+                Token::Number(seed, false),
+                Token::RParen,
+            ]);
+        }
+        written
+    }
+}
+
+/// Reads a method behind a quantity, `(system)`, or one with a seed, `(system, 42)`; returns the unit of its numbers, the
+/// seed and how many words there are.
+pub(super) fn method_behind<'a>(
+    token: impl Fn(usize) -> Option<&'a Token>,
+    at: usize,
+) -> Option<(&'static str, Option<String>, usize)> {
+    let (Token::LParen, (_, unit)) = (token(at)?, method(token(at + 1)?)?) else {
+        return None;
+    };
+    match (token(at + 2)?, token(at + 3), token(at + 4)) {
+        (Token::RParen, ..) => Some((unit, None, 3)),
+        (Token::Comma, Some(Token::Number(seed, _)), Some(Token::RParen)) => {
+            Some((unit, Some(seed.clone()), 5))
+        }
+        _ => None,
+    }
+}
+
+/// Reads the sample that begins at a word, if the parser does not know its form, and its tokens.
 fn sample(
     tokens: &[TokenWithSpan],
     words: &[usize],
     begin: usize,
-) -> Option<(Range<usize>, String, &'static str)> {
+) -> Option<(Range<usize>, Taken)> {
     let token = |at: usize| words.get(at).map(|place| &tokens[*place].token);
     let mut at = begin + 1;
     let before = method(token(at)?);
@@ -69,18 +114,24 @@ fn sample(
         }
         at += 1;
     }
-    let behind = match (before, token(at), token(at + 1), token(at + 2)) {
-        (None, Some(Token::LParen), Some(word), Some(Token::RParen)) if !is_open => method(word),
-        _ => None,
+    let behind = match before.is_none() && !is_open {
+        true => method_behind(token, at),
+        false => None,
     };
-    at += if behind.is_some() { 3 } else { 0 };
+    at += behind.as_ref().map_or(0, |(.., words)| *words);
     let is_reservoir = before.is_some_and(|(name, _)| name == METHODS[0].0);
     if !is_reservoir && behind.is_none() && !(is_open && is_sign) {
         return None;
     }
-    let by_method = before.or(behind).map(|(_, unit)| unit);
+    let (of_behind, seed) = behind.map(|(unit, seed, _)| (unit, seed)).unzip();
+    let by_method = before.map(|(_, unit)| unit).or(of_behind);
     let range = words[begin]..words[at - 1] + 1;
-    Some((range, quantity.clone(), unit.or(by_method)?))
+    let taken = Taken {
+        quantity: quantity.clone(),
+        unit: unit.or(by_method)?,
+        seed: seed.flatten(),
+    };
+    Some((range, taken))
 }
 
 /// Reads the name of a method.
@@ -123,7 +174,11 @@ mod tests {
             ("FROM t TABLESAMPLE 10%", "FROM t TABLESAMPLE 10%"),
             (
                 "FROM t TABLESAMPLE 10% (bernoulli, 7)",
-                "FROM t TABLESAMPLE 10% (bernoulli, 7)",
+                "FROM t TABLESAMPLE 10 PERCENT REPEATABLE (7)",
+            ),
+            (
+                "FROM t TABLESAMPLE reservoir(10 ROWS) REPEATABLE (7)",
+                "FROM t TABLESAMPLE 10 ROWS REPEATABLE (7)",
             ),
         ] {
             assert_eq!(written(&as_standard(tokens(sql))), expect);

@@ -9,7 +9,7 @@ use std::ops::Range;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use super::sample_words;
+use super::sample_words::{self, Taken};
 use super::words::{is_join, is_set_operation, is_word, keyword, places};
 
 /// What stands between two parentheses.
@@ -29,8 +29,7 @@ struct Sample {
     words: Range<usize>,
     /// The word before which it goes.
     before: usize,
-    quantity: String,
-    unit: &'static str,
+    taken: Taken,
 }
 
 /// Moves samples behind their tables.
@@ -44,19 +43,13 @@ pub(super) fn behind_tables(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan
         let begin = words[sample.words.start];
         let end = words[sample.words.end - 1] + 1;
         let span = tokens[begin].span;
-        let space = || Token::Whitespace(Whitespace::Space);
-        let written = [
-            Token::make_keyword("TABLESAMPLE"),
-            space(),
-            Token::Number(sample.quantity, false),
-            space(),
-            Token::make_keyword(sample.unit),
-            space(),
-        ];
+        let mut written = sample.taken.written();
+        written.push(Token::Whitespace(Whitespace::Space));
+        let written = written.into_iter();
         let written = written.map(|token| TokenWithSpan::new(token, span));
         let before = words[sample.before];
         changes.push((begin..end, Vec::new()));
-        changes.push((before..before, written.to_vec()));
+        changes.push((before..before, written.collect()));
     }
     // From the end, so that places before stay; of two at one place, words go before others come.
     changes.sort_by_key(|(range, _)| Reverse(range.start));
@@ -103,12 +96,11 @@ fn samples(tokens: &[TokenWithSpan], words: &[usize]) -> Vec<Sample> {
             }
             Keyword::USING if level.has_from && !level.is_joined => {
                 let clause = &words[at..];
-                if let Some((length, quantity, unit)) = sample(tokens, clause) {
+                if let Some((length, taken)) = sample(tokens, clause) {
                     found.push(Sample {
                         words: at..at + length,
                         before: level.behind.unwrap_or(at),
-                        quantity,
-                        unit,
+                        taken,
                     });
                 }
             }
@@ -121,8 +113,8 @@ fn samples(tokens: &[TokenWithSpan], words: &[usize]) -> Vec<Sample> {
     found
 }
 
-/// Reads `USING SAMPLE`, and how much is taken; returns how many words it has, the number and its unit.
-fn sample(tokens: &[TokenWithSpan], clause: &[usize]) -> Option<(usize, String, &'static str)> {
+/// Reads `USING SAMPLE`, and how much is taken; returns how many words it has as well.
+fn sample(tokens: &[TokenWithSpan], clause: &[usize]) -> Option<(usize, Taken)> {
     let token = |at: usize| clause.get(at).map(|place| &tokens[*place].token);
     if !is_word(token(1)?, "SAMPLE") {
         return None;
@@ -154,14 +146,26 @@ fn sample(tokens: &[TokenWithSpan], clause: &[usize]) -> Option<(usize, String, 
         }
         at += 1;
     }
-    if let (None, Some(Token::LParen), Some(word), Some(Token::RParen)) =
-        (method, token(at), token(at + 1), token(at + 2))
-        && let Some((_, of_method)) = sample_words::method(word)
+    let mut seed = None;
+    if method.is_none()
+        && let Some((of_method, given, words)) = sample_words::method_behind(token, at)
     {
-        method = Some(of_method);
-        at += 3;
+        (method, seed) = (Some(of_method), given);
+        at += words;
     }
-    Some((at, quantity.clone(), unit.or(method).unwrap_or("ROWS")))
+    if let (Some(word), Some(Token::LParen), Some(Token::Number(given, _)), Some(Token::RParen)) =
+        (token(at), token(at + 1), token(at + 2), token(at + 3))
+        && is_word(word, "REPEATABLE")
+    {
+        seed = Some(given.clone());
+        at += 4;
+    }
+    let taken = Taken {
+        quantity: quantity.clone(),
+        unit: unit.or(method).unwrap_or("ROWS"),
+        seed,
+    };
+    Some((at, taken))
 }
 
 #[cfg(test)]
@@ -196,6 +200,14 @@ mod tests {
             (
                 "SELECT a FROM t USING SAMPLE 20 (system)",
                 "SELECT a FROM t TABLESAMPLE 20 PERCENT ",
+            ),
+            (
+                "SELECT a FROM t USING SAMPLE reservoir(5 ROWS) REPEATABLE (42) ORDER BY a",
+                "SELECT a FROM t TABLESAMPLE 5 ROWS REPEATABLE (42)  ORDER BY a",
+            ),
+            (
+                "SELECT a FROM t USING SAMPLE 20% (bernoulli, 42)",
+                "SELECT a FROM t TABLESAMPLE 20 PERCENT REPEATABLE (42) ",
             ),
             (
                 "SELECT a FROM t USING SAMPLE bernoulli(0.5)",

@@ -20,12 +20,13 @@ pub(super) fn keyword(token: &Token) -> Keyword {
 }
 
 /// Writes tokens in the place of others; they stand where the first of those does.
-pub(super) fn put<const N: usize>(
+pub(super) fn put(
     tokens: &mut Vec<TokenWithSpan>,
     range: Range<usize>,
-    written: [Token; N],
+    written: impl IntoIterator<Item = Token>,
 ) {
     let span = tokens[range.start].span;
+    let written = written.into_iter();
     tokens.splice(range, written.map(|token| TokenWithSpan::new(token, span)));
 }
 
