@@ -39,10 +39,10 @@ use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
 use datafusion_datasource::{PartitionedFile, TableSchema};
 use object_store::{ObjectMeta, ObjectStore};
 use serde::{Deserialize, Serialize};
-use tidegate_readers::Given;
 use tidegate_readers::json::GivenJson;
+use tidegate_readers::{Given, Sniffed};
 
-use self::found::Files;
+use self::found::{Files, Found};
 use self::source::TextSource;
 use super::json_sink::ObjectsSink;
 use crate::files::file_scan;
@@ -54,6 +54,21 @@ pub(crate) use source::{RowsLeftOut, rows_left_out};
 
 /// Options that say nothing of how text is written.
 const OTHER_OPTIONS: [&str; 2] = ["format.compression", "compression"];
+
+/// Finds what a file of delimited text is like.
+///
+/// # Errors
+/// Names the file, if it is none.
+pub(crate) async fn sniffed(
+    store: &Arc<dyn ObjectStore>,
+    file: &ObjectMeta,
+) -> Result<Option<Sniffed>> {
+    let files = Files::new(Kind::Delimited(Box::default()), None);
+    Ok(match files.find(store, file).await?.as_ref() {
+        Found::Delimited(found) => Some(found.clone()),
+        Found::Json(_) => None,
+    })
+}
 
 /// What a table's files hold, and what was said of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ mod filenames;
 mod looked;
 mod options;
 mod parquet_looks;
+mod sniffed;
 mod target;
 
 use std::collections::HashMap;
@@ -40,7 +41,7 @@ use looked::{Look, LookTable};
 use options::Call;
 
 /// The functions, with the format of the files that each reads.
-const READERS: [(&str, Format); 17] = [
+const READERS: [(&str, Format); 20] = [
     ("read_csv", Format::Csv),
     ("read_csv_auto", Format::Csv),
     ("read_json", Format::Json),
@@ -54,6 +55,9 @@ const READERS: [(&str, Format); 17] = [
     ("glob", Format::Look(Look::Names)),
     ("read_text", Format::Look(Look::Text)),
     ("read_blob", Format::Look(Look::Bytes)),
+    ("read_json_objects", Format::Look(Look::Objects)),
+    ("read_ndjson_objects", Format::Look(Look::Objects)),
+    ("sniff_csv", Format::Look(Look::Csv)),
     ("parquet_schema", Format::Look(Look::ParquetSchema)),
     ("parquet_metadata", Format::Look(Look::ParquetChunks)),
     ("parquet_file_metadata", Format::Look(Look::ParquetFile)),

@@ -1,4 +1,4 @@
-//! What files are beside their rows: `read_text('*.md')`, `glob('logs/*')`, `parquet_schema('x.parquet')`.
+//! What files are beside their rows: `read_text('*.md')`, `glob('logs/*')`, `sniff_csv('x.csv')`, `parquet_schema('x.parquet')`.
 //!
 //! Files are listed and looked at when a table is scanned, one after the other.
 
@@ -17,12 +17,14 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use serde_json::value::RawValue;
 
-use super::parquet_looks;
+use super::{parquet_looks, sniffed};
 use crate::error::{Error, ErrorKind};
 use crate::files::footers::footer_of;
 use crate::files::listed::FilePath;
 use crate::files::table::list;
+use crate::files::{damaged, text};
 
 /// The most bytes of files that one table holds.
 const CONTENT_BYTES_MAX: u64 = 256 << 20;
@@ -36,6 +38,8 @@ pub(super) enum Look {
     Names,
     Text,
     Bytes,
+    Objects,
+    Csv,
     ParquetSchema,
     ParquetFile,
     ParquetChunks,
@@ -57,6 +61,8 @@ impl LookTable {
             Look::Names => Schema::new(vec![Field::new("file", DataType::Utf8, false)]),
             Look::Text => of_content(DataType::Utf8),
             Look::Bytes => of_content(DataType::Binary),
+            Look::Objects => Schema::new(vec![Field::new("json", DataType::Utf8, false)]),
+            Look::Csv => sniffed::schema(),
             Look::ParquetSchema => parquet_looks::schema_of(&parquet_looks::COLUMNS),
             Look::ParquetFile => parquet_looks::schema_of(&parquet_looks::FILE),
             Look::ParquetChunks => parquet_looks::schema_of(&parquet_looks::CHUNKS),
@@ -93,6 +99,23 @@ impl LookTable {
                 vec![Arc::new(StringArray::from_iter_values(names)) as ArrayRef]
             }
             Look::Text | Look::Bytes => self.content(session, &files, has_content).await?,
+            Look::Objects => {
+                let texts = self.contents(session, &files).await?;
+                let mut objects = Vec::new();
+                for (text, (.., name)) in texts.iter().zip(&files) {
+                    add_objects(text, &mut objects).map_err(|why| damaged(name, why))?;
+                }
+                vec![Arc::new(StringArray::from_iter_values(objects)) as ArrayRef]
+            }
+            Look::Csv => {
+                let mut found = Vec::with_capacity(files.len());
+                for (store, file, name) in files {
+                    if let Some(of_file) = text::sniffed(&store, &file).await? {
+                        found.push((name, of_file));
+                    }
+                }
+                sniffed::columns(&found)
+            }
             _ => {
                 let mut footers = Vec::with_capacity(files.len());
                 for (store, file, name) in files {
@@ -114,36 +137,41 @@ impl LookTable {
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] for more than [`CONTENT_BYTES_MAX`], [`ErrorKind::Io`] for a text that is none.
-    async fn content(
-        &self,
-        session: &dyn Session,
-        files: &[File],
-        has_content: bool,
-    ) -> Result<Vec<ArrayRef>> {
-        let mut bytes: Vec<Bytes> = Vec::with_capacity(files.len());
+    async fn contents(&self, session: &dyn Session, files: &[File]) -> Result<Vec<Bytes>> {
+        let mut contents: Vec<Bytes> = Vec::with_capacity(files.len());
         let pool = &session.runtime_env().memory_pool;
         let held = MemoryConsumer::new(self.function).register(pool);
         let mut total = 0_u64;
         for (store, file, name) in files {
-            if !has_content {
-                bytes.push(Bytes::new());
-                continue;
-            }
             total = total.saturating_add(file.size);
             if total > CONTENT_BYTES_MAX {
                 return Err(self.too_large(file, name));
             }
             held.try_grow(usize::try_from(file.size).unwrap_or(usize::MAX))?;
             let read = store.get(&file.location).await?.bytes().await?;
-            if self.look == Look::Text && std::str::from_utf8(&read).is_err() {
+            if self.look != Look::Bytes && std::str::from_utf8(&read).is_err() {
                 let message = format!(
                     "{}: '{name}' is no text in UTF-8: read its bytes with read_blob",
                     self.function
                 );
                 return Err(Error::new(ErrorKind::Io, message).into());
             }
-            bytes.push(read);
+            contents.push(read);
         }
+        Ok(contents)
+    }
+
+    /// Returns files with their content, if that is asked for.
+    async fn content(
+        &self,
+        session: &dyn Session,
+        files: &[File],
+        has_content: bool,
+    ) -> Result<Vec<ArrayRef>> {
+        let bytes = match has_content {
+            true => self.contents(session, files).await?,
+            false => vec![Bytes::new(); files.len()],
+        };
         let content: ArrayRef = match self.look {
             Look::Text => {
                 let texts = bytes.iter().map(|bytes| std::str::from_utf8(bytes));
@@ -176,6 +204,22 @@ impl LookTable {
         );
         Error::new(ErrorKind::NotSupported, message).into()
     }
+}
+
+/// Adds the values of JSON that stand in a text one after the other, and those of an array one by one.
+fn add_objects(text: &[u8], objects: &mut Vec<String>) -> serde_json::Result<()> {
+    let values = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
+    for value in values {
+        let value = value?.get();
+        match value.starts_with('[') {
+            true => {
+                let elements: Vec<&RawValue> = serde_json::from_str(value)?;
+                objects.extend(elements.iter().map(|element| element.get().to_string()));
+            }
+            false => objects.push(value.to_string()),
+        }
+    }
+    Ok(())
 }
 
 fn of_content(content: DataType) -> Schema {
