@@ -24,7 +24,7 @@ pub mod ipc;
 pub(crate) mod json_sink;
 pub(crate) mod layer;
 pub(crate) mod listed;
-mod merged;
+pub(crate) mod merged;
 mod names;
 pub(crate) mod parquet;
 pub(crate) mod present;

@@ -72,24 +72,26 @@ fn unlike(first: &str, known: &Field, file: &str, field: &Field) -> Error {
         field.name(),
         sql_type(known.data_type()),
         sql_type(field.data_type()),
-        reader_of(file)
+        reader_of(file).unwrap_or("read_parquet")
     );
     Error::new(ErrorKind::Sql, message)
 }
 
-/// Returns the function that reads files like one, by its ending.
-fn reader_of(file: &str) -> &'static str {
+/// Returns the function that reads files like one, if its ending says so.
+pub(crate) fn reader_of(file: &str) -> Option<&'static str> {
     let name = file.to_ascii_lowercase();
     let packed = [".gz", ".zst", ".bz2", ".xz"];
     let name = packed
         .iter()
         .find_map(|ending| name.strip_suffix(ending))
         .unwrap_or(&name);
-    match name.rsplit('.').next() {
-        Some("csv" | "tsv" | "tab" | "psv" | "txt") => "read_csv",
-        Some("json" | "ndjson" | "jsonl") => "read_json",
-        Some("arrow" | "arrows" | "ipc" | "feather") => "read_arrow",
-        _ => "read_parquet",
+    let (_, ending) = name.rsplit_once('.')?;
+    match ending {
+        "csv" | "tsv" | "tab" | "psv" | "txt" => Some("read_csv"),
+        "json" | "ndjson" | "jsonl" => Some("read_json"),
+        "arrow" | "arrows" | "ipc" | "feather" => Some("read_arrow"),
+        "parquet" => Some("read_parquet"),
+        _ => None,
     }
 }
 

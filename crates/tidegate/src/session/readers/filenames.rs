@@ -1,7 +1,8 @@
 //! The column `filename` that files have without being asked for it: `SELECT filename, a FROM read_csv('*.csv')`.
 //!
-//! A query of one reader that names the column asks for it by an argument, `filename => ['filename']`. Where the files
-//! have a column of that name, that is meant. `*` does not stand for the other.
+//! A query of one reader that names the column asks for it by an argument, `filename => ['filename']`; one of a path,
+//! `FROM '*.csv'`, becomes one of a reader. Where the files have a column of that name, that is meant. `*` does not stand
+//! for the other.
 
 use std::ops::ControlFlow;
 
@@ -13,6 +14,7 @@ use sqlparser::ast::{
 };
 
 use super::{Opened, key, reader};
+use crate::files::merged::reader_of;
 use crate::files::table::FilesTable;
 use crate::statements::visits;
 
@@ -96,6 +98,7 @@ fn is_filename(name: &Ident) -> bool {
 }
 
 fn add_argument(select: &mut Select) {
+    call_reader(select);
     let Some((_, args)) = only_reader(select) else {
         return;
     };
@@ -116,6 +119,41 @@ fn add_argument(select: &mut Select) {
         arg: FunctionArgExpr::Expr(names),
         operator: FunctionArgOperator::RightArrow,
     });
+}
+
+/// Writes `FROM 'x.csv'` as `FROM read_csv('x.csv')`, if that is all that a query reads.
+fn call_reader(select: &mut Select) {
+    let [table] = select.from.as_mut_slice() else {
+        return;
+    };
+    let TableFactor::Table {
+        name,
+        args: args @ None,
+        ..
+    } = &mut table.relation
+    else {
+        return;
+    };
+    if !table.joins.is_empty() {
+        return;
+    }
+    let path = match name.0.as_slice() {
+        [part] => part
+            .as_ident()
+            .filter(|path| path.quote_style == Some('\'')),
+        _ => None,
+    };
+    let Some((path, reader)) = path.and_then(|path| Some((path, reader_of(&path.value)?))) else {
+        return;
+    };
+    let path = Value::SingleQuotedString(path.value.clone()).with_empty_span();
+    *args = Some(TableFunctionArgs {
+        args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(
+            path,
+        )))],
+        settings: None,
+    });
+    *name = ObjectName::from(vec![Ident::new(reader)]);
 }
 
 /// Returns the reader of files of rows that is all that a query reads.
