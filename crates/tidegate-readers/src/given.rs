@@ -44,6 +44,8 @@ pub struct Given {
     pub types: Vec<(String, DataType)>,
     /// Types of the first columns, by place; `None` is "find it".
     pub types_by_place: Vec<Option<DataType>>,
+    /// Types that columns may have which are given none, beside text; any if there are none.
+    pub candidates: Vec<DataType>,
     /// Whether all columns are text that are given no type.
     pub all_text: bool,
     /// Whether short rows end with NULLs.

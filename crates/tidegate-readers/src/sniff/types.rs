@@ -239,7 +239,7 @@ impl Fact {
         let timestamp = traits.timestamps().next().map(formats);
         let found_type = match given.all_text || is_unclear {
             true => DataType::Utf8,
-            false => self.data_type(traits, decimal, given),
+            false => among(&given.candidates, self.data_type(traits, decimal, given)),
         };
         Column {
             name,
@@ -307,4 +307,26 @@ impl Fact {
             (false, false) => DataType::Utf8,
         }
     }
+}
+
+/// Returns the type that holds values of a type, among those that columns may have; text if none does.
+fn among(candidates: &[DataType], found: DataType) -> DataType {
+    if candidates.is_empty() {
+        return found;
+    }
+    let first = |is_it: &dyn Fn(&DataType) -> bool| candidates.iter().find(|kind| is_it(kind));
+    let is_number = |kind: &DataType| kind.is_floating() || kind.is_decimal();
+    let is_moment = |kind: &DataType, has_zone: bool| match kind {
+        DataType::Timestamp(_, zone) => zone.is_some() == has_zone,
+        _ => false,
+    };
+    let chosen = match &found {
+        kind if kind.is_integer() => first(&DataType::is_integer).or_else(|| first(&is_number)),
+        kind if is_number(kind) => first(&is_number),
+        DataType::Date32 => first(&|kind| *kind == DataType::Date32)
+            .or_else(|| first(&|kind| is_moment(kind, false))),
+        DataType::Timestamp(_, zone) => first(&|kind| is_moment(kind, zone.is_some())),
+        other => first(&|kind| kind == other),
+    };
+    chosen.cloned().unwrap_or(DataType::Utf8)
 }

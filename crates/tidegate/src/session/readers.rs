@@ -110,8 +110,8 @@ fn reader(name: &ObjectName) -> Option<(&'static str, Format)> {
     READERS.into_iter().find(|(name, _)| *name == called)
 }
 
-/// Opens the files that a statement's calls name, has it ask for their names if it uses them, and returns the state to plan it with; `None` if there are
-/// no such calls.
+/// Opens the files that a statement's calls name, has it ask for their names if it uses them, and returns the state to
+/// plan it with; `None` if there are no such calls.
 ///
 /// # Errors
 /// Fails for arguments that are wrong, and for files that cannot be read.

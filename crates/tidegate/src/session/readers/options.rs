@@ -30,7 +30,7 @@ const OF_FILES: [Known; 5] = [
 ];
 
 /// The arguments of `read_csv`.
-const OF_CSV: [Known; 27] = [
+const OF_CSV: [Known; 28] = [
     ("delim", &["sep", "delimiter"]),
     ("quote", &[]),
     ("escape", &[]),
@@ -48,6 +48,7 @@ const OF_CSV: [Known; 27] = [
     ("encoding", &[]),
     ("sample_size", &["sample_rows"]),
     ("all_varchar", &[]),
+    ("auto_type_candidates", &[]),
     ("ignore_errors", &[]),
     ("null_padding", &[]),
     ("strict_mode", &[]),
@@ -321,6 +322,7 @@ impl Call {
             normalize_names: arguments.flag("normalize_names")?.unwrap_or(false),
             types,
             types_by_place: self.types_by_place(state)?,
+            candidates: self.candidates(state)?,
             all_text,
             null_padding: match arguments.flag("null_padding")? {
                 Some(pads) => pads,
@@ -366,6 +368,13 @@ impl Call {
                 Ok(self.arguments.mismatch("types", takes)?)
             }
         }
+    }
+
+    /// Returns the types that columns may have which are given none.
+    fn candidates(&self, state: &SessionState) -> Result<Vec<DataType>> {
+        let names = self.arguments.texts("auto_type_candidates")?;
+        let names = names.unwrap_or_default();
+        names.iter().map(|name| data_type(state, name)).collect()
     }
 
     /// Returns the types of the first columns, as a list, or as the table has them.
