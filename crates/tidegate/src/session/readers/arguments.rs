@@ -7,7 +7,7 @@ use sqlparser::ast::{
     Value as Literal,
 };
 
-use super::wrong;
+use super::functions::wrong;
 use crate::error::Error;
 use crate::suggest::nearest;
 

@@ -13,7 +13,7 @@ use sqlparser::ast::{
     VisitorMut, WildcardAdditionalOptions,
 };
 
-use super::{Opened, key, reader};
+use super::functions::{Opened, key, reader};
 use crate::files::merged::reader_of;
 use crate::files::table::FilesTable;
 use crate::statements::visits;

@@ -11,8 +11,10 @@ use sqlparser::ast::TableFunctionArgs;
 use tidegate_readers::json::{GivenJson, JsonFormats};
 use tidegate_readers::{DateFormat, Encoding, Given, TimestampFormat};
 
+use super::Session;
 use super::arguments::{Arguments, Known, Value, texts_of};
-use super::{Format, Look, Session, data_type, wrong};
+use super::functions::{Format, data_type, wrong};
+use super::looked::Look;
 use crate::error::Error;
 use crate::files::format::checked;
 use crate::files::listed::FilePath;
