@@ -20,6 +20,7 @@ use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::parquet::arrow::RowNumber;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::{PartitionedFile, TableSchema, compute_all_files_statistics};
@@ -32,6 +33,8 @@ use crate::error::{Error, ErrorKind};
 
 /// Files whose columns or statistics are read side by side.
 const FILES_AT_A_TIME: usize = 32;
+/// The column of the rows' numbers.
+const ROW_NUMBER: &str = "file_row_number";
 /// What a folder's name has for a value that is NULL.
 pub(super) const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
@@ -48,6 +51,8 @@ pub(crate) struct FilesOptions {
     pub(crate) hive_types: Vec<(String, DataType)>,
     /// Whether the others are text, whatever their values are.
     pub(crate) are_keys_text: bool,
+    /// Whether there is a column of the rows' numbers in their file, which Parquet's reader gives.
+    pub(crate) file_row_number: bool,
     /// Whether a column that a file lacks is NULL, and one that has several types has one that holds all.
     pub(crate) union_by_name: bool,
 }
@@ -92,7 +97,7 @@ impl FilesTable {
                 .find(|(name, _)| name == key.name());
             let said = said.map(|(_, data_type)| data_type.clone());
             if let Some(data_type) = said.or(options.are_keys_text.then_some(DataType::Utf8)) {
-                *key = Arc::new(key.as_ref().clone().with_data_type(data_type));
+                *key = Arc::new(Field::clone(key).with_data_type(data_type));
             }
         }
         // A file's own column of that name is read instead.
@@ -111,6 +116,16 @@ impl FilesTable {
             }
             keys.push(Arc::new(Field::new(filename, DataType::Utf8, false)));
         }
+        let mut numbers: Vec<FieldRef> = Vec::new();
+        if options.file_row_number {
+            let is_taken = keys.iter().any(|key| key.name() == ROW_NUMBER);
+            if is_taken || of_files.column_with_name(ROW_NUMBER).is_some() {
+                let message = format!("the files have a column \"{ROW_NUMBER}\" already");
+                return Err(Error::new(ErrorKind::Sql, message).into());
+            }
+            let number = Field::new(ROW_NUMBER, DataType::Int64, false);
+            numbers.push(Arc::new(number.with_extension_type(RowNumber)));
+        }
         Ok(Self {
             paths,
             format,
@@ -118,6 +133,7 @@ impl FilesTable {
             is_filename_hidden: options.is_filename_hidden,
             schema: TableSchema::builder(of_files)
                 .with_table_partition_cols(keys)
+                .with_virtual_columns(numbers)
                 .build(),
             num_keys,
         })
@@ -195,13 +211,18 @@ impl FilesTable {
             && columns.iter().all(|column| is_key(&column.name))
     }
 
+    /// Tells whether statistics are read; those of a column that the reader makes are not known.
+    fn has_statistics(&self, session: &dyn Session) -> bool {
+        session.config().collect_statistics() && self.schema.virtual_columns().is_empty()
+    }
+
     async fn with_statistics(
         &self,
         session: &dyn Session,
         store: &Arc<dyn ObjectStore>,
         files: Vec<PartitionedFile>,
     ) -> Result<Vec<PartitionedFile>> {
-        if !session.config().collect_statistics() {
+        if !self.has_statistics(session) {
             return Ok(files);
         }
         let known = files.into_iter().map(|file| async move {
@@ -256,7 +277,7 @@ impl TableProvider for FilesTable {
         let files = self.with_statistics(session, &store, files).await?;
         let partitions = session.config().target_partitions().max(1);
         let groups = FileGroup::new(files).split_files(partitions);
-        let (groups, statistics) = match session.config().collect_statistics() {
+        let (groups, statistics) = match self.has_statistics(session) {
             true => compute_all_files_statistics(groups, self.schema(), true, false)?,
             false => (groups, Statistics::new_unknown(&self.schema())),
         };

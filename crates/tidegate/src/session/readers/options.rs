@@ -31,6 +31,9 @@ const OF_FILES: [Known; 5] = [
     ("hive_types_autocast", &[]),
 ];
 
+/// The argument of `read_parquet`.
+const OF_PARQUET: [Known; 1] = [("file_row_number", &[])];
+
 /// The arguments of `read_csv`.
 const OF_CSV: [Known; 28] = [
     ("delim", &["sep", "delimiter"]),
@@ -102,7 +105,8 @@ impl Call {
         let known = match format {
             Format::Csv => [&OF_CSV[..], &OF_FILES].concat(),
             Format::Json => [&OF_JSON[..], &OF_FILES].concat(),
-            Format::Parquet | Format::Arrow => OF_FILES.to_vec(),
+            Format::Parquet => [&OF_PARQUET[..], &OF_FILES].concat(),
+            Format::Arrow => OF_FILES.to_vec(),
             Format::Look(_) => Vec::new(),
         };
         let arguments = Arguments::read(name, args, &known)?;
@@ -201,6 +205,7 @@ impl Call {
             hive_partitioning: arguments.flag("hive_partitioning")?,
             hive_types,
             are_keys_text: arguments.flag("hive_types_autocast")? == Some(false),
+            file_row_number: arguments.flag("file_row_number")?.unwrap_or(false),
             union_by_name: arguments.flag("union_by_name")?.unwrap_or(false),
         })
     }
