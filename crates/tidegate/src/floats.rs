@@ -8,8 +8,9 @@
 //! [`canonical`] is a function that maps equal floats to equal bits. [`CanonicalFloats`], an analyzer
 //! rule, wraps with it exactly the operands whose equality or order decides something, and
 //! [`extremes`] replaces `min` and `max` of floats; [`bounds`] distrusts the bounds that files know. What is only
-//! selected keeps its bits. [`exact`] has sums that do not depend on the order of rows. Devices
-//! follow the same rule by themselves, so lowering sees through `canonical` where it can.
+//! selected keeps its bits. [`exact`] has sums that do not depend on the order of rows, [`spreads`] has
+//! variances and correlations that do not cancel. Devices follow the same rule by themselves, so lowering sees through
+//! `canonical` where it can.
 
 pub(crate) mod bounds;
 pub(crate) mod canonical;
@@ -19,5 +20,6 @@ mod expressions;
 pub(crate) mod extremes;
 mod predicates;
 mod rule;
+pub(crate) mod spreads;
 
 pub use rule::CanonicalFloats;

@@ -539,25 +539,8 @@ pub(crate) fn of_bits() -> Vec<Case> {
     cases
 }
 
-/// Correlations by keys, of values whose sums are exact.
-pub(crate) fn of_pairs() -> Vec<Case> {
-    let mut random = random(22);
-    let mut whole =
-        |low, high| column(&mut random, &Int32, ROWS, Shape::within(low, high).nulls(4));
-    let columns = vec![whole(-300, 300), whole(0, 90)];
-    let calls = |plan: &Plan| {
-        let pair = [plan.col(1), plan.col(2)].map(|value| cast(value, Float64));
-        vec![of_catalogue("corr", pair.into()), count()]
-    };
-    let mut cases = everywhere("correlations", calls, columns);
-    // Without keys it is made of moments, which the interpreter rounds on the way.
-    cases.remove(0);
-    cases.extend(few_pairs());
-    cases
-}
-
 /// Moments of groups of two pairs at the most, which the interpreter has exactly.
-fn few_pairs() -> Vec<Case> {
+pub(crate) fn of_pairs() -> Vec<Case> {
     const GROUPS: usize = 750;
     let case = |name: &str, num_groups: usize| {
         let mut random = random(23);
@@ -572,6 +555,7 @@ fn few_pairs() -> Vec<Case> {
         let functions = [
             "covar_pop",
             "covar_samp",
+            "corr",
             "regr_slope",
             "regr_r2",
             "regr_sxy",

@@ -31,6 +31,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, Signature,
 };
 
+use super::spreads;
 use groups::{Groups, OneGroup};
 
 /// What is added up.
@@ -69,7 +70,7 @@ impl Sums {
 static FUNCTIONS: LazyLock<Vec<(Arc<AggregateUDF>, Arc<AggregateUDF>)>> = LazyLock::new(|| {
     let of = |sums, aliases: &'static [&'static str]| {
         move |of: Arc<AggregateUDF>| {
-            let exact = AggregateUDF::from(Exact::new(Arc::clone(&of), sums));
+            let exact = AggregateUDF::from(Exact::new(spreads::in_place_of(&of), sums));
             (of, Arc::new(exact.with_aliases(aliases.iter().copied())))
         }
     };
@@ -108,6 +109,7 @@ pub(crate) fn functions() -> impl Iterator<Item = Arc<AggregateUDF>> {
 
 /// Returns the function that answers like another, from exact sums.
 pub(crate) fn replacement(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
+    let function = spreads::of_datafusion(function).map_or(function, Arc::as_ref);
     let mut functions = FUNCTIONS.iter();
     let (_, exact) = functions.find(|(of, _)| of.as_ref() == function)?;
     Some(Arc::clone(exact))

@@ -13,7 +13,7 @@ use tidegate_pipeline::catalogue::aggregate_of_datafusion;
 use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr};
 
 use super::expr::ExprLowering;
-use crate::floats::extremes;
+use crate::floats::{extremes, spreads};
 
 /// Lowers one call over rows of `input`. `None` means that a reason was noted.
 pub(crate) fn lower_call(
@@ -96,6 +96,7 @@ fn function(udf: &AggregateUDF) -> Option<AggregateFunction> {
             .map(|function| (function.name().to_owned(), function))
             .collect()
     });
+    let udf = spreads::of_datafusion(udf).map_or(udf, Arc::as_ref);
     let known = aggregate_of_datafusion(udf.name())?;
     let own = DEFAULTS.get(udf.name())?;
     (own.as_ref() == udf).then_some(known)

@@ -25,7 +25,7 @@ use super::types::literals::{texts_as_read, timestamps_of_columns};
 use super::zones::in_session_zone;
 use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
-use crate::floats::exact;
+use crate::floats::{exact, spreads};
 use crate::functions::bounded::{FunctionMemory, bound, bounded_concat};
 use crate::functions::operators::Operators;
 use crate::functions::subscripts::StringSubscripts;
@@ -351,7 +351,7 @@ impl SessionBuilder {
         for function in ordered_lists::functions() {
             ctx.register_udaf(function);
         }
-        for function in exact::functions() {
+        for function in exact::functions().chain(spreads::functions()) {
             ctx.state_ref().write().register_udaf(function)?;
         }
         for function in times::functions(&ctx)? {

@@ -1,17 +1,14 @@
 //! `corr(a, b)` of pairs: the products of the distances from the means over the roots of their squares; NULL
-//! for fewer than two pairs, without a spread, and where one of the means is NaN. The state is the moments
-//! of the pairs without keys, and their sums with keys, as DataFusion has it; zeros for a group without a
-//! pair.
+//! for fewer than two pairs, without a spread, and where one of the means is NaN. The state is the count, mean
+//! and squares of the first, mean and squares of the second, and the products; zeros for a group without a pair.
 
 use arrow_schema::DataType;
 
 use crate::catalogue::pairs::{self, Pairs, check};
-use crate::catalogue::{
-    AggregateEntry, CallTypes, Finish, NamedAggregate, Update, count_of, floats,
-};
+use crate::catalogue::{AggregateEntry, CallTypes, Finish, NamedAggregate, floats};
 use crate::check::Unsupported;
 use crate::pipeline::AggregateFunction;
-use crate::program::{Accumulator, Builder, Class, Comparison, FloatOp, Nullable, Reduce, ValueId};
+use crate::program::{Builder, Comparison, FloatOp, Nullable, ValueId};
 
 pub(super) static ENTRY: AggregateEntry = AggregateEntry {
     name: "corr",
@@ -20,7 +17,7 @@ pub(super) static ENTRY: AggregateEntry = AggregateEntry {
     rounds: |_| true,
     function: AggregateFunction::Named(NamedAggregate::new(&ENTRY)),
     types,
-    accumulate,
+    accumulate: |builder, update| pairs::accumulate(builder, update, false),
     columns,
     arguments: pairs::arguments,
 };
@@ -35,40 +32,13 @@ fn types(arguments: &[DataType], _: &DataType) -> Result<CallTypes, Unsupported>
     })
 }
 
-fn accumulate(builder: &mut Builder, update: &Update) -> Result<Vec<Accumulator>, Unsupported> {
-    if !update.grouped {
-        return pairs::accumulate(builder, update, false);
-    }
-    let ([x, y], rows) = update.pair(builder)?;
-    let mut product = |one, other| builder.float2(FloatOp::Multiply, one, other);
-    let sums = [x, y, product(x, y), product(x, x), product(y, y)];
-    let sum = |value| Accumulator {
-        reduce: Reduce::SumFloat,
-        value: Some(value),
-        rows,
-    };
-    let sums = sums.into_iter().map(sum);
-    Ok(std::iter::once(count_of(rows)).chain(sums).collect())
-}
-
 fn columns(
     builder: &mut Builder,
     finish: &Finish<'_>,
     results: &[Nullable],
 ) -> Result<Vec<Nullable>, Unsupported> {
-    match finish.update.grouped {
-        true => of_sums(builder, finish.gives_state(), results),
-        false => of_moments(builder, finish.gives_state(), results),
-    }
-}
-
-fn of_moments(
-    builder: &mut Builder,
-    gives_state: bool,
-    results: &[Nullable],
-) -> Result<Vec<Nullable>, Unsupported> {
     let pairs = Pairs::of(results)?;
-    if gives_state {
+    if finish.gives_state() {
         return Ok(vec![
             pairs.count,
             pairs.mean,
@@ -94,49 +64,6 @@ fn of_moments(
     }
     let means = [pairs.mean.value, pairs.other_mean.value];
     Ok(vec![decided(builder, pairs.count, means, spreads, value)])
-}
-
-fn of_sums(
-    builder: &mut Builder,
-    gives_state: bool,
-    results: &[Nullable],
-) -> Result<Vec<Nullable>, Unsupported> {
-    let [count, sums @ ..] = results else {
-        return Err(Unsupported::new("a correlation without its sums"));
-    };
-    let zero = builder.float(0.0);
-    let always = builder.bool(true);
-    let sums: Vec<ValueId> = sums
-        .iter()
-        .map(|sum| builder.select(sum.valid, sum.value, zero))
-        .collect();
-    if gives_state {
-        let sums = sums.into_iter().map(|value| Nullable {
-            value,
-            valid: always,
-        });
-        return Ok(std::iter::once(*count).chain(sums).collect());
-    }
-    let [x, y, xy, xx, yy] = *sums.as_slice() else {
-        return Err(Unsupported::new("a correlation without its sums"));
-    };
-    let divisor = builder.convert(count.value, Class::F64);
-    let mean_x = builder.float2(FloatOp::Divide, x, divisor);
-    let mean_y = builder.float2(FloatOp::Divide, y, divisor);
-    let mut about = |products, sum, mean| {
-        let expected = builder.float2(FloatOp::Multiply, sum, mean);
-        builder.float2(FloatOp::Subtract, products, expected)
-    };
-    let (products, x_squares, y_squares) = (
-        about(xy, x, mean_y),
-        about(xx, x, mean_x),
-        about(yy, y, mean_y),
-    );
-    let squares = builder.float2(FloatOp::Multiply, x_squares, y_squares);
-    let root = builder.call(&floats::SQRT, vec![squares]);
-    let spreads = builder.compare(Comparison::NotEqual, root, zero);
-    let value = builder.float2(FloatOp::Divide, products, root);
-    Ok(vec![decided(builder, *count, [x, y], spreads, value)])
 }
 
 /// Returns NaN where both are NaN, NULL where one is, and the value where there are two pairs and a spread.
