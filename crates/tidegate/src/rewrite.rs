@@ -1,6 +1,7 @@
 //! Rewrites of plans that DataFusion would not plan, or would answer otherwise than SQL says.
 //!
-//! [`filtered_aggregates`] guards arguments of aggregates by their FILTER. [`intervals`] keeps filters from bounds of columns
+//! [`filtered_aggregates`] guards arguments of aggregates by their FILTER, [`filtered_frames`] has such over frames merge
+//! states. [`intervals`] keeps filters from bounds of columns
 //! that are not true. [`grouping_sets`] hides what is not true of the rows of grouping
 //! sets from the physical optimizer. [`lazy_logic`] has AND and OR go from left to right.
 //! [`set_copies`] counts duplicates in INTERSECT ALL and
@@ -36,6 +37,7 @@ mod empty_subqueries;
 pub(crate) mod exact_sums;
 mod far_dates;
 mod filtered_aggregates;
+mod filtered_frames;
 mod grouping_sets;
 pub(crate) mod intervals;
 mod lateral_lists;
@@ -77,6 +79,7 @@ use distinct_arguments::split_distinct_arguments;
 use empty_subqueries::null_of_no_row;
 use far_dates::compare_far_dates;
 use filtered_aggregates::guard_filtered_aggregates;
+use filtered_frames::merge_filtered_frames;
 use grouping_sets::hide_grouping_set_claims;
 use intervals::distrust_intervals;
 use lateral_lists::unnest_beside_rows;
@@ -113,6 +116,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let keys = LogicalRule("compute_window_keys", up, compute_window_keys);
     let decode = LogicalRule("decode_join_keys", up, decode_join_keys);
     let turn = LogicalRule("turn_self_equalities", up, turn_self_equalities);
+    let frames = LogicalRule("merge_filtered_frames", up, merge_filtered_frames);
     let mut builder = builder
         // Before the others: what they put above a scan hides its rows.
         .with_analyzer_rule(Arc::new(PlanRule("change_named_rows", change_named_rows)))
@@ -133,7 +137,8 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_optimizer_rule(Arc::new(split))
         .with_optimizer_rule(Arc::new(keys))
         .with_optimizer_rule(Arc::new(decode))
-        .with_optimizer_rule(Arc::new(turn));
+        .with_optimizer_rule(Arc::new(turn))
+        .with_optimizer_rule(Arc::new(frames));
     let before_types = PlanRule("range_over_dates", range_over_dates);
     let analyzer = builder.analyzer().get_or_insert_default();
     analyzer.rules.insert(0, Arc::new(before_types));

@@ -50,7 +50,7 @@ use crate::rewrite::exact_sums::with_exact_sums;
 use crate::runtime::Runtime;
 use crate::sorts::host_sorts;
 use crate::spilling::{compact_written, count_repeated, count_windows};
-use crate::windows::host_windows;
+use crate::windows::{host_windows, merge_sliding};
 
 mod alone;
 mod computed;
@@ -129,6 +129,7 @@ impl PhysicalOptimizerRule for PlacePipelines {
                 NodeRule("host_sorts", host_sorts).optimize(placed, config)?
             }
         };
+        let placed = NodeRule("merge_sliding", merge_sliding).optimize(placed, config)?;
         let placed = NodeRule("count_windows", count_windows).optimize(placed, config)?;
         let placed = NodeRule("count_repeated", count_repeated).optimize(placed, config)?;
         NodeRule("compact_written", compact_written).optimize(placed, config)

@@ -5,12 +5,13 @@
 //! running functions ([`running`]) and of the last row, and buffers batches only while values depend on later rows
 //! ([`deferred`]): the end of the peer group or of the partition, or the rows that `lead` looks at. DataFusion's
 //! operators concatenate the buffered rows with every batch and evaluate an accumulator per row; their buffers of
-//! string views grow with the input.
+//! string views grow with the input. [`merge_sliding`] has those that are left not subtract floats.
 
 mod deferred;
 mod functions;
 mod running;
 mod segments;
+mod sliding;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,6 +40,7 @@ use deferred::Column;
 use functions::{Function, FunctionState};
 use running::Bounds;
 use segments::Neighbours;
+pub(crate) use sliding::merge_sliding;
 
 /// The memory that one value of a function is estimated to take, in bytes.
 const VALUE_BYTES: usize = 16;

@@ -42,6 +42,9 @@ const AHEAD_MAX: i64 = 64;
 /// The largest precision of a decimal whose mean DataFusion computes from a 128-bit sum.
 const MEAN_PRECISION_MAX: u8 = 25;
 
+/// How an aggregate over a window without FILTER ends where it is shown: DataFusion has no public accessor for the filter.
+pub(super) const NO_FILTER: &str = "filter: None }";
+
 /// A window function and its argument.
 #[derive(Clone, Debug)]
 pub(super) struct Function {
@@ -103,8 +106,7 @@ impl Function {
             sliding.map(|sliding| (sliding.get_aggregate_expr(), format!("{sliding:?}")))
         };
         let kind = match aggregate {
-            // DataFusion has no public accessor for the filter.
-            Some((aggregate, shown)) if shown.ends_with("filter: None }") => {
+            Some((aggregate, shown)) if shown.ends_with(NO_FILTER) => {
                 aggregate_kind(aggregate, frame_of(expr)?, input)?
             }
             Some(_) => return None,
