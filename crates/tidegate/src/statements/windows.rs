@@ -3,15 +3,19 @@
 //! The planner would leave it out. As in PostgreSQL and DuckDB, a window that begins so adds an order and a frame to
 //! one that has none, and never another partition.
 //!
-//! In QUALIFY, `OVER w` becomes the window itself: the planner knows names of windows in the select list alone.
+//! In QUALIFY, `OVER w` becomes the window itself: the planner knows names of windows in the select list alone. A condition
+//! without a window, beside a select list that has one, is given that window, which decides nothing: the planner wants
+//! one there.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Select, WindowSpec, WindowType,
+    BinaryOperator, Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Select,
+    SelectItem, Value, Visit, WindowSpec, WindowType,
 };
 
-use super::visits::change_expressions;
+use super::calls::take;
+use super::visits::{change_expressions, read_own_expressions};
 use crate::error::{Error, ErrorKind};
 
 /// The windows of the WINDOW clauses around a place, the innermost last.
@@ -34,7 +38,10 @@ impl NamedWindows {
             }
         }
         match &mut select.qualify {
-            Some(condition) => self.write_out(condition),
+            Some(condition) => {
+                name_window(condition, &select.projection);
+                self.write_out(condition)
+            }
             None => Ok(()),
         }
     }
@@ -110,6 +117,40 @@ impl NamedWindows {
         Err(invalid(&format!(
             "there is no window called {name} here: {instead}"
         )))
+    }
+}
+
+/// Adds `AND (window IS NULL OR TRUE)` to a condition without a window, if the select list has one.
+fn name_window(condition: &mut Expr, projection: &[SelectItem]) {
+    if first_window(&*condition).is_some() {
+        return;
+    }
+    let Some(window) = projection.iter().find_map(first_window) else {
+        return;
+    };
+    let truth = Value::Boolean(true).with_empty_span();
+    let nothing = Expr::BinaryOp {
+        left: Box::new(Expr::IsNull(Box::new(Expr::Function(window)))),
+        op: BinaryOperator::Or,
+        right: Box::new(Expr::Value(truth)),
+    };
+    let own = take(condition);
+    *condition = Expr::BinaryOp {
+        left: Box::new(Expr::Nested(Box::new(own))),
+        op: BinaryOperator::And,
+        right: Box::new(Expr::Nested(Box::new(nothing))),
+    };
+}
+
+/// Finds a call with a window outside of subqueries.
+fn first_window(node: &impl Visit) -> Option<Function> {
+    let found = read_own_expressions(node, |expr| match expr {
+        Expr::Function(call) if call.over.is_some() => ControlFlow::Break(call.clone()),
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Break(call) => Some(call),
+        ControlFlow::Continue(()) => None,
     }
 }
 
