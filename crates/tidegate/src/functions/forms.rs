@@ -8,7 +8,8 @@
 //! `date_diff('month', a, b)` has a row for each unit, `date_diff month`, and a function with fewer or more arguments
 //! one for each number of them; `date_part('century', d)` and `EXTRACT(century FROM d)` are `date_part century`, and
 //! `date_trunc('century', d)` is `date_trunc century`. An aggregate of a
-//! list of shares, `quantile_cont(x, [0.1, 0.9])`, is a list of aggregates. `any_value(x ORDER BY y)`, whose order would be
+//! list of shares, `quantile_cont(x, [0.1, 0.9])`, is a list of aggregates. What is an expression of aggregates has them
+//! over its window, and a row, `max over`, if those of its own cannot be. `any_value(x ORDER BY y)`, whose order would be
 //! ignored, is the first value that is not NULL. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
 
 mod table;
@@ -20,7 +21,7 @@ use std::sync::OnceLock;
 
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, Ident, NullTreatment, ObjectName, ObjectNamePart, Value,
+    FunctionArguments, Ident, NullTreatment, ObjectName, ObjectNamePart, Value, WindowType,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -111,6 +112,19 @@ const JSON: [&str; 8] = [
 
 /// Aggregates of an order that stands behind them.
 const ORDERED: [&str; 2] = ["mode", "percentile_disc"];
+
+/// The aggregates of forms.
+const AGGREGATES: [&str; 9] = [
+    "approx_percentile_cont",
+    "array_agg",
+    "avg",
+    "count",
+    "first_value",
+    "percentile_cont",
+    "stddev_pop",
+    "string_agg",
+    "sum",
+];
 
 /// The aggregate that separates by commas if it is not told otherwise.
 const JOINED: &str = "string_agg";
@@ -239,6 +253,9 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     if ORDERED.contains(&name.as_str()) && !call.within_group.is_empty() {
         return of_order_behind(&name, call);
     }
+    if let Some(window) = &call.over {
+        return over_window(&name, call, window);
+    }
     let mut given = plain_arguments(call)?;
     if let (Some(rows), [Some(part), Some(time)]) = (of_parts(&name), given.as_slice()) {
         return part_of_time(rows, &written_unit(part)?, time);
@@ -277,10 +294,45 @@ pub(crate) fn extraction(expr: &Expr) -> Option<Expr> {
     part_of_time("date_part", &field.to_string(), expr)
 }
 
+/// Returns the form of an aggregate over a window, which each aggregate of the form is over: that of the row for
+/// windows, if there is one. `None` if the form has no aggregate, or one with an order of its own.
+fn over_window(name: &str, call: &Function, window: &WindowType) -> Option<Expr> {
+    let call = Function {
+        over: None,
+        ..call.clone()
+    };
+    let given = plain_arguments(&call)?;
+    let of_windows = forms().get(&(format!("{name} over"), given.len()));
+    let Form(expr) = of_windows.or_else(|| forms().get(&(name.to_string(), given.len())))?;
+    let mut expr = expr.clone();
+    let mut num_aggregates = 0;
+    let written = change_expressions(&mut expr, |expr| {
+        let Expr::Function(call) = expr else {
+            return ControlFlow::Continue(());
+        };
+        if !name_of(call).is_some_and(|name| AGGREGATES.contains(&name.as_str())) {
+            return ControlFlow::Continue(());
+        }
+        let has_order =
+            matches!(&call.args, FunctionArguments::List(list) if !list.clauses.is_empty());
+        if has_order {
+            return ControlFlow::Break(());
+        }
+        call.over = Some(window.clone());
+        num_aggregates += 1;
+        ControlFlow::Continue(())
+    });
+    (written.is_continue() && num_aggregates > 0).then(|| with_arguments(expr, &given))
+}
+
 /// Returns the form of a row, with the arguments in their places.
 fn written_out(name: String, given: &[Option<Expr>]) -> Option<Expr> {
     let Form(expr) = forms().get(&(name, given.len()))?;
-    let mut expr = expr.clone();
+    Some(with_arguments(expr.clone(), given))
+}
+
+/// Puts arguments into their places in a form.
+fn with_arguments(mut expr: Expr, given: &[Option<Expr>]) -> Expr {
     let _ = change_expressions(&mut expr, |expr| {
         let argument = place_of(expr).and_then(|place| given.get(place)?.clone());
         if let Some(argument) = argument {
@@ -288,7 +340,7 @@ fn written_out(name: String, given: &[Option<Expr>]) -> Option<Expr> {
         }
         ControlFlow::<()>::Continue(())
     });
-    Some(Expr::Nested(Box::new(expr)))
+    Expr::Nested(Box::new(expr))
 }
 
 /// Returns `[f(x, a), f(x, b)]` for `f(x, [a, b])`.
@@ -637,129 +689,4 @@ fn read(call: &str, expr: &str) -> Option<((String, usize), Form)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use sqlparser::ast::Expr;
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
-    use super::{FORMS, NAMES, form, forms, names};
-
-    fn check(call: &str, expect: Option<&str>) {
-        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(call).unwrap();
-        let Expr::Function(call) = parser.parse_expr().unwrap() else {
-            panic!("{call} is no call");
-        };
-        let written = form(&call).map(|expr| expr.to_string());
-        assert_eq!(written.as_deref(), expect);
-    }
-
-    #[test]
-    fn calls_become_what_they_stand_for() {
-        check("year(a.b)", Some("(date_part('year', (a.b)))"));
-        check("MOD(x + 1, b)", Some("((x + 1) % (b))"));
-        check("date_add(i, d)", Some("((i) + (d))"));
-        check(
-            "listagg(a, ',') FILTER (WHERE b)",
-            Some("string_agg(a, ',') FILTER (WHERE b)"),
-        );
-        check(
-            "any_value(DISTINCT a ORDER BY b DESC) FILTER (WHERE c)",
-            Some("first_value(a ORDER BY b DESC) FILTER (WHERE c) IGNORE NULLS"),
-        );
-        check("any_value(a)", None);
-        check("arbitrary(a)", Some("any_value(a)"));
-        check("list_first(l)", Some("(array_element((l), 1))"));
-        check("year()", None);
-        check("year(a) OVER ()", None);
-        check("\"year\"(a)", None);
-        check("s.year(a)", None);
-        check("upper(a)", None);
-        check(
-            "datediff(YEAR, a, b)",
-            Some("(CAST(date_part('year', (b)) - date_part('year', (a)) AS BIGINT))"),
-        );
-        check(
-            "struct_pack(a := x, B := y + 1)",
-            Some("named_struct('a', x, 'B', y + 1)"),
-        );
-        check("struct_pack(x)", None);
-        check(
-            "list_string_agg(l, s)",
-            Some("(list_aggregate((l), 'string_agg', (s)))"),
-        );
-        check("list_string_agg(l, s, 1)", None);
-        check(
-            "date_diff('decade', a, b)",
-            Some(
-                "(CAST(FLOOR(date_part('year', (b)) / 10.0) - FLOOR(date_part('year', (a)) / 10.0) AS BIGINT))",
-            ),
-        );
-        check(
-            "date_trunc('century', t)",
-            Some("(date_trunc('year', (t)) - date_part('year', (t)) % 100 * INTERVAL '12 months')"),
-        );
-        check("date_trunc('year', t)", None);
-        check("date_trunc('mons', t)", Some("(date_trunc('month', t))"));
-        check("date_part('weekday', t)", Some("(date_part('dow', t))"));
-        check("date_trunc('fortnight', t)", None);
-        check(
-            "date_diff('yrs', a, b)",
-            Some("(CAST(date_part('year', (b)) - date_part('year', (a)) AS BIGINT))"),
-        );
-        check("date_diff('fortnight', a, b)", None);
-        check("date_diff(a, b)", None);
-        check(
-            "date_part('Decade', d)",
-            Some("(CAST(FLOOR(date_part('year', (d)) / 10.0) AS BIGINT))"),
-        );
-        check("date_part('year', d)", None);
-        check(
-            "quantile_cont(x, [0.1, 0.9]) FILTER (WHERE b)",
-            Some(
-                "make_array(quantile_cont(x, 0.1) FILTER (WHERE b), quantile_cont(x, 0.9) FILTER (WHERE b))",
-            ),
-        );
-        check("quantile_cont(x, 0.1)", Some("percentile_cont(x, 0.1)"));
-        check("localtimestamp", Some("(CAST(now() AS TIMESTAMP))"));
-        check("encode(s)", Some("(arrow_cast((s), 'Binary'))"));
-        check("listagg(a)", Some("string_agg(a, ',')"));
-        check(
-            "string_agg(a ORDER BY b)",
-            Some("string_agg(a, ',' ORDER BY b)"),
-        );
-        check("json_object('a', x)", Some("to_json(named_struct('a', x))"));
-        check("strftime('%Y.%f', d)", Some("(to_char((d), ('%Y.%6f')))"));
-        check("struct_insert(s, b := 2)", Some("struct_with(s, 'b', 2)"));
-        check(
-            "json_array(1, json_object('a', 1))",
-            Some(
-                "concat('[', coalesce(to_json(1), 'null'), ',', coalesce(json_object('a', 1), 'null'), ']')",
-            ),
-        );
-        check("json_array()", Some("concat('[', ']')"));
-        check(
-            "mode() WITHIN GROUP (ORDER BY x) FILTER (WHERE b)",
-            Some("mode(x) FILTER (WHERE b)"),
-        );
-        check(
-            "percentile_disc(0.5) WITHIN GROUP (ORDER BY x DESC)",
-            Some(
-                "(array_element(array_agg((x) ORDER BY (x) DESC) FILTER (WHERE (x) IS NOT NULL), CAST(greatest(1, CEIL((0.5) * count((x)))) AS BIGINT)))",
-            ),
-        );
-    }
-
-    #[test]
-    fn every_row_can_be_read_and_has_a_name_of_its_own() {
-        assert_eq!(forms().len(), FORMS.len());
-        let forms = FORMS.iter().map(|(call, _)| super::called(call));
-        let forms: HashSet<&str> = forms.collect();
-        let all: HashSet<&str> = names().collect();
-        let renamed = NAMES.iter().map(|(name, _)| *name);
-        assert!(renamed.clone().all(|name| !forms.contains(name)));
-        assert_eq!(renamed.collect::<HashSet<_>>().len(), NAMES.len());
-        assert!(all.contains("date_add") && all.contains("struct_pack"));
-    }
-}
+mod tests;
