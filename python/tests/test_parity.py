@@ -372,7 +372,6 @@ DIFFERENT = {
 }
 #: Calls that Polars answers, and what is said of them here.
 REFUSED = {
-    "mean of dates": (lambda m, x, _: x.group_by("k").agg(m.col("d").mean()), "avg does not take DATE"),
     "aggregates in a filter": (lambda m, x, _: x.filter(m.col("n") > m.col("n").mean()), "with_columns"),
     "division by zero": (lambda m, x, _: x.filter(m.col("n") // 0 == 1), "division by zero"),
     "days between dates": (

@@ -57,11 +57,14 @@ impl Builtin {
             state.scalar_functions().clone(),
             state.aggregate_functions().clone(),
         );
-        let (inner, extremes) = inner_functions();
+        let (inner, behind) = inner_functions();
         for function in inner {
             scalar.insert(function.name().into(), function);
         }
-        let replaced = extremes.into_iter().filter_map(|function| {
+        let replaced = behind.into_iter().filter_map(|function| {
+            for alias in function.aliases() {
+                aggregate.insert(alias.clone(), Arc::clone(&function));
+            }
             let name = function.name().to_string();
             aggregate.insert(name, function)
         });

@@ -14,7 +14,7 @@
 //! [`listed_nulls`] treats NULL in lists as DuckDB does,
 //! [`nested_text`] writes lists, structs and maps, [`nested_edits`] makes them of others, [`reduce`] makes one value of a
 //! list, [`settings`] tells settings, [`uuids`] reads UUIDs, [`encoded`] writes text that stands for something else, [`spans`]
-//! splits differences of times, [`span_texts`] writes them, [`time_buckets`] finds the beginnings of buckets, [`special`]
+//! splits differences of times, [`span_texts`] writes them, [`time_buckets`] finds the beginnings of buckets, [`time_means`] has means of times, [`special`]
 //! computes gamma, and [`variables`] has the values of `SET VARIABLE`.
 
 mod accents;
@@ -80,6 +80,7 @@ mod strptime;
 pub(crate) mod subscripts;
 pub(crate) mod text_instants;
 mod time_buckets;
+pub(crate) mod time_means;
 pub(crate) mod times;
 mod uuids;
 pub(crate) mod variables;

@@ -18,7 +18,7 @@
 //! [`null_partitions`] keeps claims of NULL folders from it.
 //! [`date_frames`] has RANGE over dates know of hours. [`empty_subqueries`] has those without a row be NULL.
 //! [`self_equalities`] turns `abs(c) = c`, which the physical planner takes for another order.
-//! [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
+//! [`time_means`] tells means of times from those of numbers. [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
 //! [`distinct_pairs`] refuses DISTINCT that would not be obeyed.
 //! [`lateral_lists`] unnests lists of a table in its own FROM.
 //! [`alike`] casts times of different units to one. [`dictionary_keys`] has joins by dictionaries of integers be joins by integers. [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
@@ -53,6 +53,7 @@ mod repeated_names;
 mod self_equalities;
 mod set_copies;
 mod text_casts;
+mod time_means;
 mod value_lists;
 pub(crate) mod walk;
 mod windows;
@@ -94,6 +95,7 @@ use self_equalities::turn_self_equalities;
 use set_copies::number_copies;
 pub(crate) use set_copies::with_number;
 use text_casts::read_cast_texts;
+use time_means::decide_means;
 use value_lists::separate_lists;
 use windows::{compute_window_keys, drop_repeated_keys};
 
@@ -120,6 +122,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         // Before the others: what they put above a scan hides its rows.
         .with_analyzer_rule(Arc::new(PlanRule("change_named_rows", change_named_rows)))
+        .with_analyzer_rule(Arc::new(PlanRule("decide_means", decide_means)))
         .with_analyzer_rule(Arc::new(PlanRule("rewrite_calls", rewrite_calls)))
         .with_analyzer_rule(Arc::new(PlanRule("name_types", name_types)))
         .with_analyzer_rule(Arc::new(spans))

@@ -28,7 +28,7 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, ErrorKind};
 use crate::floats::{canonical, extremes};
 use crate::functions::intervals::interval_span;
-use crate::functions::kept;
+use crate::functions::{kept, time_means};
 use crate::memory::SpillFailure;
 use crate::region::report::RegionReport;
 
@@ -202,7 +202,9 @@ pub fn inner_functions() -> (Vec<Arc<ScalarUDF>>, Vec<Arc<AggregateUDF>>) {
         kept::kept_value(),
         kept::or_null(),
     ];
-    (scalar, extremes::both().to_vec())
+    let aggregate = extremes::both().into_iter();
+    let aggregate = aggregate.chain(time_means::behind_planner());
+    (scalar, aggregate.collect())
 }
 
 /// Describes an error as the process would that runs the statement: who must act, and the message.

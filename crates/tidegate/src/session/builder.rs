@@ -32,7 +32,7 @@ use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
     alike, approximate, counts, dates, division, intervals, json, len, like_pattern, linear,
-    listed_nulls, lists, moments, multiples, ordered_lists, percentile, product, single, times,
+    listed_nulls, lists, moments, multiples, ordered_lists, product, single, time_means, times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -340,11 +340,8 @@ impl SessionBuilder {
         }
         linear::register(&mut *ctx.state_ref().write())?;
         let statistics = counts::functions().into_iter().chain(moments::functions());
-        let others = [
-            approximate::function(),
-            percentile::function(),
-            product::function(),
-        ];
+        let others = [approximate::function(), product::function()];
+        let others = others.into_iter().chain(time_means::functions());
         for function in statistics.chain(others) {
             ctx.register_udaf(function);
         }

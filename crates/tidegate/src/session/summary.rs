@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 
 use crate::error::{Error, ErrorKind};
 use crate::functions::approximate;
+use crate::functions::time_means::{mean_of_times, mean_type};
 use crate::sql_type::sql_type;
 
 /// The columns of the answer.
@@ -156,6 +157,10 @@ impl Described {
                 let average = measures.add(avg(number.clone()));
                 let deviation = measures.add(stddev(number));
                 (text(average), text(deviation))
+            }
+            false if mean_type(&plain.data_type).is_some() => {
+                let average = mean_of_times().call(vec![plain.column.clone()]);
+                (text(measures.add(average)), nothing())
             }
             false => (nothing(), nothing()),
         };
