@@ -407,6 +407,7 @@ mod tests {
     use datafusion::common::ScalarValue;
     use datafusion::functions_aggregate::array_agg::array_agg_udaf;
     use datafusion::logical_expr::Accumulator as _;
+    use datafusion::physical_expr::PhysicalExpr;
     use datafusion::physical_expr::aggregate::AggregateExprBuilder;
     use datafusion::physical_expr::expressions::Column;
 
@@ -414,7 +415,7 @@ mod tests {
 
     fn lists() -> TwoStacks {
         let schema = Schema::new(vec![Field::new("x", DataType::Int64, true)]);
-        let column = Arc::new(Column::new("x", 0));
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("x", 0));
         let call = AggregateExprBuilder::new(array_agg_udaf(), vec![column])
             .schema(Arc::new(schema))
             .alias("l")
