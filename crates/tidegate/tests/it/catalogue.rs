@@ -14,7 +14,7 @@ use datafusion::logical_expr::{AggregateUDF, EmitTo, ScalarUDF};
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use tidegate::PlacementExt;
+use tidegate::{PlacementExt, Session};
 use tidegate_pipeline::catalogue::{
     self, Accuracy, AggregateEntry, Function, Options, ScalarEntry, Signature,
 };
@@ -398,9 +398,13 @@ fn functions_give_what_datafusion_gives() {
 #[test]
 fn aggregates_give_what_datafusion_gives() {
     let functions = all_default_aggregate_functions().into_iter();
-    let udafs: HashMap<String, Arc<AggregateUDF>> = functions
+    let mut udafs: HashMap<String, Arc<AggregateUDF>> = functions
         .map(|udaf| (udaf.name().to_owned(), udaf))
         .collect();
+    // DataFusion's has other states for groups, which cancel.
+    let session = Session::builder().build().unwrap();
+    let corr = session.context().state().aggregate_functions()["corr"].clone();
+    udafs.insert("corr".into(), corr);
     for entry in catalogue::aggregates() {
         for name in entry.datafusion {
             let udaf = udafs
