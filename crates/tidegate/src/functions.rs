@@ -14,7 +14,7 @@
 //! [`listed_nulls`] treats NULL in lists as DuckDB does,
 //! [`nested_text`] writes lists, structs and maps, [`nested_edits`] makes them of others, [`reduce`] makes one value of a
 //! list, [`settings`] tells settings, [`uuids`] reads UUIDs, [`encoded`] writes text that stands for something else, [`spans`]
-//! splits differences of times, [`span_texts`] writes them, [`time_buckets`] finds the beginnings of buckets, [`time_means`] has means of times, [`special`]
+//! splits differences of times, [`span_texts`] writes them, [`splits`] splits strings, [`time_buckets`] finds the beginnings of buckets, [`time_means`] has means of times, [`special`]
 //! computes gamma, and [`variables`] has the values of `SET VARIABLE`.
 
 mod accents;
@@ -74,6 +74,7 @@ pub(crate) mod sliding;
 pub(crate) mod span_texts;
 pub(crate) mod spans;
 mod special;
+mod splits;
 pub(crate) mod sql;
 pub(crate) mod sql_types;
 mod strptime;
@@ -119,6 +120,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         similar_to::function(),
         span_texts::function(),
         spans::function(),
+        splits::function(),
         variables::function(),
         time_buckets::function(),
     ];

@@ -43,7 +43,7 @@ const NUMBER_CHARS: u64 = 24;
 
 /// Every function whose values may have many times the bytes of its arguments. Those that add their
 /// arguments up are here too, because calls nest: each may double what the one before made.
-pub(super) const BOUNDED: [(&str, Estimate); 53] = [
+pub(super) const BOUNDED: [(&str, Estimate); 54] = [
     ("regexp_count", Estimate::Pattern),
     ("regexp_instr", Estimate::Pattern),
     ("regexp_like", Estimate::Pattern),
@@ -83,6 +83,7 @@ pub(super) const BOUNDED: [(&str, Estimate); 53] = [
     ("generate_series", Estimate::Exact(range)),
     ("array_to_string", Estimate::AtMost(array_to_string)),
     ("string_to_array", Estimate::AtMost(string_to_array)),
+    ("string_split", Estimate::AtMost(string_to_array)),
     ("make_array", Estimate::Exact(sum)),
     ("array_append", Estimate::Exact(sum)),
     ("array_prepend", Estimate::Exact(sum)),
