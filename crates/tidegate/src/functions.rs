@@ -12,7 +12,7 @@
 //! strips letters, [`alike`] takes times of different units, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
 //! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
 //! [`listed_nulls`] treats NULL in lists as DuckDB does,
-//! [`nested_text`] writes lists, structs and maps, [`nested_edits`] makes them of others, [`reduce`] makes one value of a
+//! [`nested_text`] writes lists, structs and maps, [`nested_order`] orders them, [`nested_edits`] makes them of others, [`reduce`] makes one value of a
 //! list, [`settings`] tells settings, [`uuids`] reads UUIDs, [`encoded`] writes text that stands for something else, [`spans`]
 //! splits differences of times, [`span_texts`] writes them, [`splits`] splits strings, [`time_buckets`] finds the beginnings of buckets, [`time_means`] has means of times, [`special`]
 //! computes gamma, and [`variables`] has the values of `SET VARIABLE`.
@@ -58,6 +58,7 @@ pub(crate) mod macros;
 pub(crate) mod moments;
 pub(crate) mod multiples;
 mod nested_edits;
+pub(crate) mod nested_order;
 pub(crate) mod nested_text;
 pub(crate) mod operators;
 pub(crate) mod ordered_lists;
@@ -115,6 +116,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         hashes::function(),
         instant_minutes::function(),
         letters::function(&*registry)?,
+        nested_order::function(),
         nested_text::function(),
         settings::function(),
         similar_to::function(),

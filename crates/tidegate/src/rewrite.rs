@@ -21,7 +21,7 @@
 //! [`time_means`] tells means of times from those of numbers. [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
 //! [`distinct_pairs`] refuses DISTINCT that would not be obeyed.
 //! [`lateral_lists`] unnests lists of a table in its own FROM.
-//! [`alike`] casts times of different units to one. [`dictionary_keys`] has joins by dictionaries of integers be joins by integers. [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
+//! [`nested_order`] orders lists with NULL last. [`alike`] casts times of different units to one. [`dictionary_keys`] has joins by dictionaries of integers be joins by integers. [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
 
 mod alike;
 pub(crate) mod bounded_values;
@@ -43,6 +43,7 @@ pub(crate) mod intervals;
 mod lateral_lists;
 pub(crate) mod lazy_logic;
 mod lossy_casts;
+mod nested_order;
 mod null_partitions;
 mod null_safe_joins;
 mod number_types;
@@ -86,6 +87,7 @@ use intervals::distrust_intervals;
 use lateral_lists::unnest_beside_rows;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
 use lossy_casts::keep_lossy_casts;
+use nested_order::order_nested;
 use null_partitions::forget_null_partitions;
 use null_safe_joins::{Kept, has_null_safe_join, is_null_safe_join};
 use number_types::type_numbers;
@@ -124,6 +126,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(PlanRule("change_named_rows", change_named_rows)))
         .with_analyzer_rule(Arc::new(PlanRule("decide_means", decide_means)))
         .with_analyzer_rule(Arc::new(PlanRule("rewrite_calls", rewrite_calls)))
+        .with_analyzer_rule(Arc::new(PlanRule("order_nested", order_nested)))
         .with_analyzer_rule(Arc::new(PlanRule("name_types", name_types)))
         .with_analyzer_rule(Arc::new(spans))
         .with_analyzer_rule(Arc::new(PlanRule("null_of_no_row", null_of_no_row)))
