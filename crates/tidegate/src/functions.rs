@@ -11,7 +11,7 @@
 //! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
 //! strips letters, [`alike`] takes times of different units, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
 //! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
-//! [`listed_nulls`] treats NULL in lists as DuckDB does,
+//! [`listed_nulls`] treats NULL in lists as DuckDB does, [`map_lookups`] finds values of maps,
 //! [`nested_text`] writes lists, structs and maps, [`nested_order`] orders them, [`nested_edits`] makes them of others, [`reduce`] makes one value of a
 //! list, [`settings`] tells settings, [`uuids`] reads UUIDs, [`encoded`] writes text that stands for something else, [`spans`]
 //! splits differences of times, [`span_texts`] writes them, [`splits`] splits strings, [`time_buckets`] finds the beginnings of buckets, [`time_means`] has means of times, [`special`]
@@ -55,6 +55,7 @@ pub(crate) mod linear;
 pub(crate) mod listed_nulls;
 pub(crate) mod lists;
 pub(crate) mod macros;
+pub(crate) mod map_lookups;
 pub(crate) mod moments;
 pub(crate) mod multiples;
 mod nested_edits;
@@ -143,6 +144,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let several = several.chain(uuids::functions());
     let several = several.chain(encoded::functions());
     let several = several.chain(nested_edits::functions());
+    let several = several.chain(map_lookups::functions());
     for function in single.into_iter().chain(several) {
         registry.register_udf(Arc::new(function))?;
     }

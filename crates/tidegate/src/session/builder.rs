@@ -27,6 +27,7 @@ use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
 use crate::floats::{exact, spreads};
 use crate::functions::bounded::{FunctionMemory, bound, bounded_concat};
+use crate::functions::map_lookups::MapSubscripts;
 use crate::functions::operators::Operators;
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
@@ -304,6 +305,7 @@ impl SessionBuilder {
             .with_analyzer_rule(Arc::new(PlanRule("session_zone", in_session_zone)));
         let planners = builder.expr_planners().get_or_insert_default();
         planners.insert(0, Arc::new(StringSubscripts));
+        planners.insert(0, Arc::new(MapSubscripts));
         planners.insert(0, Arc::new(Operators(listed_nulls::plan)));
         let config = builder.config().get_or_insert_default();
         if let Some(options) = config.options_mut().extensions.get_mut::<TidegateOptions>() {
