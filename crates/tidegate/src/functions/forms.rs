@@ -12,6 +12,7 @@
 //! over its window, and a row, `max over`, if those of its own cannot be. `any_value(x ORDER BY y)`, whose order would be
 //! ignored, is the first value that is not NULL. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
 
+mod patterns;
 mod table;
 
 use std::borrow::Cow;
@@ -92,8 +93,11 @@ const STRUCT: &str = "struct_pack";
 /// Functions that make a JSON object of names and values.
 const OBJECTS: [&str; 3] = ["json_object", "json_build_object", "jsonb_build_object"];
 
-/// The function that adds named arguments to a struct, and ours that takes their names as strings.
-const INSERTION: (&str, &str) = ("struct_insert", "struct_with");
+/// The functions that add named arguments to a struct, and ours that take their names as strings.
+const EDITS: [(&str, &str); 2] = [
+    ("struct_insert", "struct_with"),
+    ("struct_update", "struct_changed"),
+];
 
 /// The function that makes a JSON array of any values.
 const JSON_ARRAY: &str = "json_array";
@@ -166,7 +170,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let forms = FORMS.iter().map(|(call, _)| called(call));
     let names = NAMES.iter().map(|(name, _)| *name).chain(forms);
     let names = names
-        .chain([STRUCT, INSERTION.0, JSON_ARRAY])
+        .chain([STRUCT, JSON_ARRAY])
+        .chain(EDITS.map(|(name, _)| name))
         .chain(OBJECTS);
     names.filter(|name| !name.contains(' '))
 }
@@ -176,8 +181,10 @@ pub(crate) fn call_of(name: &str) -> Option<&'static str> {
     if name == STRUCT {
         return Some("struct_pack(a := 1, b := 2)");
     }
-    if name == INSERTION.0 {
-        return Some("struct_insert(s, a := 1)");
+    match name {
+        "struct_insert" => return Some("struct_insert(s, a := 1)"),
+        "struct_update" => return Some("struct_update(s, a := 1)"),
+        _ => {}
     }
     if name == JSON_ARRAY {
         return Some("json_array(1, 'a')");
@@ -228,6 +235,9 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     if let Some(first) = first_of_order(&name, call) {
         return Some(first);
     }
+    if let Some(other) = patterns::rewritten(&name, call) {
+        return Some(other);
+    }
     if let Some(other) = renamed(&name) {
         return Some(Expr::Function(called_as(other, call)));
     }
@@ -244,8 +254,8 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     if name == STRUCT {
         return structure(call, "named_struct", 0);
     }
-    if name == INSERTION.0 {
-        return structure(call, INSERTION.1, 1);
+    if let Some((_, other)) = EDITS.iter().find(|(known, _)| *known == name) {
+        return structure(call, other, 1);
     }
     if name == JSON_ARRAY {
         return json_array(call);
@@ -422,6 +432,7 @@ pub(crate) fn takes_other(name: &str, call: &Function) -> bool {
         || (ONE_ARGUMENT.contains(&name) && list.args.len() == 1)
         || of_shares(name, call).is_some()
         || first_of_order(name, call).is_some()
+        || patterns::rewritten(name, call).is_some()
         || (EXTREMES.contains(&name) && list.args.len() == 2)
         || LETTERED.contains(&name) && with_letters(call).is_some()
 }

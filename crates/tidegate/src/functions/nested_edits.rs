@@ -1,6 +1,6 @@
 //! Lists, maps and structs that are made of others, as DuckDB has them: `list_select(l, places)`, `list_where(l, mask)`,
-//! `map_from_entries(l)`, `map_concat(m, …)`, `struct_keys(s)`, and `struct_with(s, 'name', value, …)`, which is
-//! `struct_insert(s, name := value)`.
+//! `map_from_entries(l)`, `map_concat(m, …)`, `struct_keys(s)`, `struct_values(s)`, and `struct_with(s, 'name', value, …)`, which
+//! is `struct_insert(s, name := value)`; `struct_changed` is `struct_update`.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -91,11 +91,38 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         returns: |_| DataType::new_list(DataType::Utf8, true),
         computes: names,
     };
-    let plain = [select, filter, entries, concat, keys].map(plain::function);
-    plain
-        .into_iter()
-        .chain([StructWith::new().into()])
-        .collect()
+    let values = Parts {
+        names: &["struct_values"],
+        section: DOC_SECTION_STRUCT,
+        description: "Returns the values of a struct as a row, without their names.",
+        syntax: "struct_values(s)",
+        takes: |given| match given {
+            [DataType::Struct(_)] => Ok(given.to_vec()),
+            _ => plan_err!("struct_values takes a struct"),
+        },
+        returns: |given| match given {
+            [DataType::Struct(fields)] => DataType::Struct(by_places(fields)),
+            _ => DataType::Null,
+        },
+        computes: |given| match given {
+            [rows] => {
+                let (fields, columns, nulls) = rows.as_struct().clone().into_parts();
+                let rows = StructArray::try_new(by_places(&fields), columns, nulls)?;
+                Ok(Arc::new(rows))
+            }
+            _ => internal_err!("values of {} arguments", given.len()),
+        },
+    };
+    let plain = [select, filter, entries, concat, keys, values].map(plain::function);
+    let edits = [false, true].map(|replaces| ScalarUDF::from(StructWith::new(replaces)));
+    plain.into_iter().chain(edits).collect()
+}
+
+/// Names fields as those of a row are.
+fn by_places(fields: &Fields) -> Fields {
+    let named = fields.iter().enumerate();
+    let named = named.map(|(place, field)| Field::clone(field).with_name(format!("c{place}")));
+    named.collect()
 }
 
 fn first(given: &[DataType]) -> DataType {
@@ -303,16 +330,18 @@ fn names(given: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
-/// Adds fields to a struct: the names are constants, each before its value.
+/// Adds fields to a struct, or puts them in the place of those with their names: the names are constants, each before its
+/// value.
 #[derive(Debug)]
 struct StructWith {
+    replaces: bool,
     signature: Signature,
 }
 
-// There is one function of the name.
+// There is one function of a name.
 impl PartialEq for StructWith {
-    fn eq(&self, _: &Self) -> bool {
-        true
+    fn eq(&self, other: &Self) -> bool {
+        self.replaces == other.replaces
     }
 }
 
@@ -325,32 +354,49 @@ impl Hash for StructWith {
 }
 
 impl StructWith {
-    fn new() -> Self {
+    fn new(replaces: bool) -> Self {
         Self {
+            replaces,
             signature: Signature::user_defined(Volatility::Immutable),
         }
     }
-}
 
-/// Returns the fields of a struct and those that are added.
-fn all_fields(of: &DataType, added: Vec<(String, DataType)>) -> Result<Fields> {
-    let DataType::Struct(fields) = of else {
-        return plan_err!("struct_insert takes a struct first");
-    };
-    let nullable = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
-    let mut all: Vec<FieldRef> = fields.iter().map(nullable).collect();
-    for (name, data_type) in added {
-        if all.iter().any(|field| *field.name() == name) {
-            return plan_err!("struct_insert: the struct has a field {name} already");
+    /// Returns what SQL calls it.
+    fn written(&self) -> &'static str {
+        match self.replaces {
+            false => "struct_insert",
+            true => "struct_update",
         }
-        all.push(Field::new(name, data_type, true).into());
     }
-    Ok(all.into())
+
+    /// Returns the fields of a struct and those that are added.
+    fn all_fields(&self, of: &DataType, added: Vec<(String, DataType)>) -> Result<Fields> {
+        let DataType::Struct(fields) = of else {
+            return plan_err!("{} takes a struct first", self.written());
+        };
+        let nullable = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
+        let mut all: Vec<FieldRef> = fields.iter().map(nullable).collect();
+        for (name, data_type) in added {
+            let known = all.iter_mut().find(|field| *field.name() == name);
+            let made = Field::new(&name, data_type, true).into();
+            match known {
+                None => all.push(made),
+                Some(field) if self.replaces => *field = made,
+                Some(_) => {
+                    return plan_err!("struct_insert: the struct has a field {name} already");
+                }
+            }
+        }
+        Ok(all.into())
+    }
 }
 
 impl ScalarUDFImpl for StructWith {
     fn name(&self) -> &str {
-        "struct_with"
+        match self.replaces {
+            false => "struct_with",
+            true => "struct_changed",
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -361,28 +407,29 @@ impl ScalarUDFImpl for StructWith {
         match given.len() % 2 == 1 && matches!(given.first(), Some(DataType::Struct(_))) {
             true => Ok(given.to_vec()),
             false => {
-                plan_err!("struct_insert takes a struct and named values: struct_insert(s, a := 1)")
+                let name = self.written();
+                plan_err!("{name} takes a struct and named values: {name}(s, a := 1)")
             }
         }
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("the type of struct_with depends on its arguments")
+        internal_err!("the type of {} depends on its arguments", self.name())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let Some(of) = args.arg_fields.first() else {
-            return plan_err!("struct_insert takes a struct first");
+            return plan_err!("{} takes a struct first", self.written());
         };
         let mut added = Vec::new();
         for (place, field) in args.arg_fields.iter().enumerate().skip(2).step_by(2) {
             let name = args.scalar_arguments.get(place - 1).copied().flatten();
             let Some(name) = name.and_then(|name| name.try_as_str().flatten()) else {
-                return plan_err!("struct_insert: the name of a field is a constant");
+                return plan_err!("{}: the name of a field is a constant", self.written());
             };
             added.push((name.to_string(), field.data_type().clone()));
         }
-        let fields = all_fields(of.data_type(), added)?;
+        let fields = self.all_fields(of.data_type(), added)?;
         Ok(Arc::new(Field::new(
             self.name(),
             DataType::Struct(fields),
@@ -392,16 +439,21 @@ impl ScalarUDFImpl for StructWith {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let DataType::Struct(fields) = args.return_field.data_type() else {
-            return internal_err!("struct_with makes a struct");
+            return internal_err!("{} makes a struct", self.name());
         };
-        make_scalar_function(|given| with_fields(given, fields), Vec::new())(&args.args)
+        let names = args.args.iter().skip(1).step_by(2).map(|name| match name {
+            ColumnarValue::Scalar(name) => name.try_as_str().flatten(),
+            ColumnarValue::Array(_) => None,
+        });
+        let names: Vec<Option<&str>> = names.collect();
+        make_scalar_function(|given| with_fields(given, &names, fields), Vec::new())(&args.args)
     }
 }
 
-/// Returns the structs with the values behind them, which come with their names, as further fields.
-fn with_fields(given: &[ArrayRef], fields: &Fields) -> Result<ArrayRef> {
+/// Returns the structs with the values behind them, which come with their names, in fields of these names or further ones.
+fn with_fields(given: &[ArrayRef], names: &[Option<&str>], fields: &Fields) -> Result<ArrayRef> {
     let Some((of, added)) = given.split_first() else {
-        return internal_err!("struct_with of no arguments");
+        return internal_err!("no struct to give fields to");
     };
     let rows = of.as_struct();
     // The fields of NULL are NULL.
@@ -413,7 +465,15 @@ fn with_fields(given: &[ArrayRef], fields: &Fields) -> Result<ArrayRef> {
         }
     });
     let mut columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
-    columns.extend(added.iter().skip(1).step_by(2).cloned());
+    for (name, value) in names.iter().zip(added.iter().skip(1).step_by(2)) {
+        let place = fields
+            .iter()
+            .position(|field| Some(field.name().as_str()) == *name);
+        match place.and_then(|place| columns.get_mut(place)) {
+            Some(column) => *column = Arc::clone(value),
+            None => columns.push(Arc::clone(value)),
+        }
+    }
     let made = StructArray::try_new(fields.clone(), columns, None)?;
     Ok(Arc::new(made))
 }

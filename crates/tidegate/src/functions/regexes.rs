@@ -1,4 +1,4 @@
-//! `regexp_extract`, `regexp_extract_all` and `regexp_split_to_array`, as DuckDB has them.
+//! `regexp_extract`, `regexp_extract_all`, `regexp_split_to_array` and `regexp_escape`, as DuckDB has them.
 //!
 //! A pattern is compiled once for as many rows as follow each other with it, and never larger than
 //! [`COMPILED_BYTES_MAX`]. A match is found in linear time, whatever the pattern.
@@ -21,8 +21,9 @@ use crate::error::{Error, ErrorKind};
 /// The most bytes that a compiled pattern may take.
 const COMPILED_BYTES_MAX: usize = 4 << 20;
 
-/// Returns the functions of a string, a pattern, the number of a group (but for a split) and options.
-pub(crate) fn functions() -> [ScalarUDF; 3] {
+/// Returns the functions of a string, a pattern, the number of a group (but for a split) and options, and the one that makes a
+/// pattern of a string.
+pub(crate) fn functions() -> [ScalarUDF; 4] {
     let extract = Parts {
         names: &["regexp_extract"],
         section: DOC_SECTION_REGEX,
@@ -54,7 +55,43 @@ pub(crate) fn functions() -> [ScalarUDF; 3] {
         returns: |_| list_of_texts(),
         computes: |given| evaluate(Kind::Split, given),
     };
-    [extract, extract_all, split].map(plain::function)
+    let escape = Parts {
+        names: &["regexp_escape"],
+        section: DOC_SECTION_REGEX,
+        description: "Returns the pattern that a string alone matches.",
+        syntax: "regexp_escape(s)",
+        takes: |given| match given {
+            [of] if of.is_string() || of.is_null() => Ok(vec![DataType::Utf8View]),
+            _ => plan_err!("regexp_escape takes a string"),
+        },
+        returns: |_| DataType::Utf8View,
+        computes: |given| match given {
+            [texts] => {
+                let texts = texts.as_string_view().iter();
+                let escaped = texts.map(|text| text.map(escaped));
+                Ok(Arc::new(StringViewArray::from_iter(escaped)))
+            }
+            _ => exec_err!("regexp_escape takes a string"),
+        },
+    };
+    [extract, extract_all, split, escape].map(plain::function)
+}
+
+/// Writes a backslash before all that may have a meaning in a pattern; before `<` and `>` it would give them one.
+fn escaped(text: &str) -> String {
+    let mut pattern = String::with_capacity(2 * text.len());
+    for letter in text.chars() {
+        match letter {
+            '\0' => pattern.push_str("\\x00"),
+            '_' | '<' | '>' => pattern.push(letter),
+            letter if letter.is_ascii() && !letter.is_ascii_alphanumeric() => {
+                pattern.push('\\');
+                pattern.push(letter);
+            }
+            letter => pattern.push(letter),
+        }
+    }
+    pattern
 }
 
 fn list_of_texts() -> DataType {

@@ -43,7 +43,7 @@ const NUMBER_CHARS: u64 = 24;
 
 /// Every function whose values may have many times the bytes of its arguments. Those that add their
 /// arguments up are here too, because calls nest: each may double what the one before made.
-pub(super) const BOUNDED: [(&str, Estimate); 54] = [
+pub(super) const BOUNDED: [(&str, Estimate); 55] = [
     ("regexp_count", Estimate::Pattern),
     ("regexp_instr", Estimate::Pattern),
     ("regexp_like", Estimate::Pattern),
@@ -95,6 +95,7 @@ pub(super) const BOUNDED: [(&str, Estimate); 54] = [
     ("json_list", Estimate::AtMost(list_of_text)),
     ("json_keys", Estimate::AtMost(list_of_text)),
     ("regexp_extract_all", Estimate::AtMost(list_of_text)),
+    ("parse_path", Estimate::AtMost(list_of_text)),
     ("regexp_split_to_array", Estimate::AtMost(list_of_text)),
     ("array_replace", Estimate::AtMost(array_replace)),
     ("array_replace_n", Estimate::AtMost(array_replace)),

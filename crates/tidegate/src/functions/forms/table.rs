@@ -41,6 +41,7 @@ pub(super) const NAMES: &[(&str, &str)] = &[
     ("truncate", "trunc"),
     ("ucase", "upper"),
     ("unicode", "ascii"),
+    ("uuidv4", "uuid"),
     ("variance", "var_samp"),
 ];
 
@@ -128,6 +129,7 @@ pub(super) const FORMS: &[(&str, &str)] = &[
     ("list_cosine_similarity(a, b)", "1 - cosine_distance(a, b)"),
     ("list_count(l)", "list_aggregate(l, 'count')"),
     ("list_first(l)", "array_element(l, 1)"),
+    ("list_histogram(l)", "list_aggregate(l, 'histogram')"),
     ("list_last(l)", "array_element(l, -1)"),
     ("list_median(l)", "list_aggregate(l, 'median')"),
     ("list_mode(l)", "list_aggregate(l, 'mode')"),
@@ -164,6 +166,7 @@ pub(super) const FORMS: &[(&str, &str)] = &[
     ("nullifzero(x)", "nullif(x, 0)"),
     ("parse_dirpath(p)", "regexp_replace(p, '/?[^/]*$', '')"),
     ("parse_filename(p)", "regexp_replace(p, '^.*/', '')"),
+    ("parse_filename(p, cut)", "regexp_replace(p, CASE WHEN cut THEN '^.*/|\\.[^./]*$' ELSE '^.*/' END, '', 'g')"),
     ("percentile_disc(x, q)", "array_element(array_agg(x ORDER BY x) FILTER (WHERE x IS NOT NULL), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
     ("percentile_disc over(x, q)", "array_element(array_sort(array_agg(x) FILTER (WHERE x IS NOT NULL)), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
     ("percentile_disc desc(x, q)", "array_element(array_agg(x ORDER BY x DESC) FILTER (WHERE x IS NOT NULL), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
@@ -193,6 +196,7 @@ pub(super) const FORMS: &[(&str, &str)] = &[
     ("to_varchar(x)", "CAST(x AS VARCHAR)"),
     ("unbase64(s)", "decode(s, 'base64')"),
     ("unhex(s)", "decode(s, 'hex')"),
+    ("uuidv7()", "concat(regexp_replace(lpad(to_hex(epoch_ms(now())), 12, '0'), '(.{8})(.{4})', '\\1-\\2'), '-7', substr(CAST(uuid() AS VARCHAR), 16))"),
     ("weekday(d)", "date_part('dow', d)"),
     ("weekofyear(d)", "date_part('week', d)"),
     ("wavg(x, w)", "CAST(sum(x * w) AS DOUBLE) / nullif(CAST(sum(CASE WHEN x IS NOT NULL THEN w END) AS DOUBLE), 0)"),
