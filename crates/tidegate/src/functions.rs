@@ -11,7 +11,7 @@
 //! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
 //! strips letters, [`alike`] takes times of different units, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
 //! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
-//! [`listed_nulls`] treats NULL in lists as DuckDB does, [`list_grades`] tells their order, [`map_lookups`] finds values of maps,
+//! [`listed_nulls`] treats NULL in lists as DuckDB does, [`list_grades`] tells their order, [`list_lambdas`] has their lambdas, [`map_lookups`] finds values of maps,
 //! [`nested_text`] writes lists, structs and maps, [`nested_order`] orders them, [`nested_edits`] makes them of others, [`reduce`] makes one value of a
 //! list, [`settings`] tells settings, [`uuids`] reads UUIDs, [`encoded`] writes text that stands for something else, [`spans`]
 //! splits differences of times, [`span_texts`] writes them, [`splits`] splits strings, [`time_buckets`] finds the beginnings of buckets, [`time_means`] has means of times, [`special`]
@@ -53,6 +53,7 @@ pub(crate) mod like_pattern;
 mod likeness;
 pub(crate) mod linear;
 mod list_grades;
+mod list_lambdas;
 pub(crate) mod listed_nulls;
 pub(crate) mod lists;
 pub(crate) mod macros;
@@ -150,7 +151,12 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for function in single.into_iter().chain(several) {
         registry.register_udf(Arc::new(function))?;
     }
-    registry.register_higher_order_function(Arc::new(reduce::function()))?;
+    for function in list_lambdas::functions()
+        .into_iter()
+        .chain([reduce::function()])
+    {
+        registry.register_higher_order_function(Arc::new(function))?;
+    }
     Ok(())
 }
 
