@@ -15,10 +15,10 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions_nested::concat::array_concat_udf;
-use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, cast,
+    ColumnarValue, Documentation, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, cast,
 };
 use sqlparser::ast::BinaryOperator;
 
@@ -81,6 +81,39 @@ fn has_text(data_type: &DataType) -> bool {
     data_type.is_numeric()
         || data_type.is_temporal()
         || matches!(data_type, DataType::Boolean | DataType::Null)
+}
+
+/// Plans `a && b` of lists, which is `array_has_any(a, b)`, as in PostgreSQL and DuckDB.
+#[derive(Debug)]
+pub(crate) struct ListOverlaps {
+    has_any: Arc<ScalarUDF>,
+}
+
+impl ListOverlaps {
+    /// Makes it of the function as it is registered.
+    ///
+    /// # Errors
+    /// Those of a registry that has not the functions of DataFusion.
+    pub(crate) fn new(registry: &dyn FunctionRegistry) -> Result<Self> {
+        let has_any = registry.udf("array_has_any")?;
+        Ok(Self { has_any })
+    }
+}
+
+impl ExprPlanner for ListOverlaps {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let is_list =
+            |operand: &Expr| matches!(operand.get_type(schema), Ok(of) if list_ndims(&of) > 0);
+        if expr.op != BinaryOperator::PGOverlap || !is_list(&expr.left) || !is_list(&expr.right) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let call = self.has_any.call(vec![expr.left, expr.right]);
+        Ok(PlannerResult::Planned(call))
+    }
 }
 
 /// What becomes of NULL.

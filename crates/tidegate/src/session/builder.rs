@@ -27,6 +27,7 @@ use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
 use crate::floats::{exact, spreads};
 use crate::functions::bounded::{FunctionMemory, bound, bounded_concat};
+use crate::functions::listed_nulls::ListOverlaps;
 use crate::functions::map_lookups::MapSubscripts;
 use crate::functions::operators::Operators;
 use crate::functions::subscripts::StringSubscripts;
@@ -340,6 +341,10 @@ impl SessionBuilder {
             let state = ctx.state_ref();
             state.write().register_expr_planner(Arc::new(planner))?;
         }
+        let overlaps = ListOverlaps::new(&ctx)?;
+        ctx.state_ref()
+            .write()
+            .register_expr_planner(Arc::new(overlaps))?;
         linear::register(&mut *ctx.state_ref().write())?;
         let statistics = counts::functions().into_iter().chain(moments::functions());
         let others = [approximate::function(), product::function()];

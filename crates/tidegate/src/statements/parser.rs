@@ -147,7 +147,7 @@ impl TidegateParser {
         self.tokens = copy::with_options(copy_from::as_insert(self.tokens)?)?;
         self.tokens = pivot_words::behind_tables(self.tokens);
         self.tokens = comprehensions::as_calls(pattern_words::as_regular(self.tokens));
-        self.tokens = in_lists::in_parentheses(self.tokens);
+        self.tokens = in_lists::as_comparisons(in_lists::in_parentheses(self.tokens));
         self.tokens = lambda_words::as_arrows(from_first::select_all(self.tokens));
         self.tokens = asof::with_matches(select_words::as_standard(self.tokens));
         let Some((format, is_list)) = self.region_format() else {
