@@ -71,6 +71,7 @@ mod shifts;
 mod streamed;
 mod struct_types;
 mod symmetric;
+mod table_fields;
 mod table_macros;
 mod table_words;
 mod text;

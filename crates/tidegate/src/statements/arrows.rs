@@ -100,15 +100,20 @@ fn access_of(parts: &[Ident], parameters: &[String]) -> Option<Expr> {
     if !parameters.contains(&folded(first)) {
         return None;
     }
+    Some(access(Expr::Identifier(first.clone()), fields))
+}
+
+/// Writes the fields of a value, `x['a']['b']`.
+pub(super) fn access(value: Expr, fields: &[Ident]) -> Expr {
     let by_name = |field: &Ident| {
         AccessExpr::Subscript(Subscript::Index {
             index: string(folded(field)),
         })
     };
-    Some(Expr::CompoundFieldAccess {
-        root: Box::new(Expr::Identifier(first.clone())),
+    Expr::CompoundFieldAccess {
+        root: Box::new(value),
         access_chain: fields.iter().map(by_name).collect(),
-    })
+    }
 }
 
 fn parameters(expr: &Expr) -> Option<OneOrManyWithParens<LambdaFunctionParameter>> {

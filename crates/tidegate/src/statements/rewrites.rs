@@ -7,7 +7,7 @@
 //! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]), and operators are bound as in PostgreSQL ([`operators`]). Columns
 //! of `USING` get their table ([`using`]), PIVOT becomes a subquery ([`pivot`]), and calls that differ in casts alone are
 //! kept apart ([`casts`]). A share of the rows in LIMIT becomes a condition ([`shares`]), `BETWEEN SYMMETRIC` two that are not
-//! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`unnested`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
+//! ([`symmetric`]), and `WITH ORDINALITY` one more list ([`unnested`]), whose fields are told from columns ([`table_fields`](super::table_fields)). A window that begins with the name of another is written out ([`windows`](super::windows)).
 //! Intervals of computed numbers are products ([`intervals`]), conditions are summed as numbers ([`truths`]), and numbers of many
 //! digits are cast with all of them ([`exact_numbers`]), rows and UUIDs as [`typed_values`]. Standard SQL that the planner
 //! does not take is written as it does: [`any_lists`], [`array_queries`], [`assignments`], [`collations`], [`escapes`],
@@ -28,6 +28,7 @@ use sqlparser::ast::{
 
 use super::calls::{call, string, take};
 use super::shadowed::NamedQueries;
+use super::table_fields::TableNames;
 use super::table_macros::TableMacros;
 use super::truncate::deletion;
 use super::visits::count_expressions;
@@ -92,6 +93,7 @@ impl Rewrites<'_> {
             rewrites: self,
             windows: NamedWindows::default(),
             queries: NamedQueries::default(),
+            tables: TableNames::default(),
             depth: 0,
             written_out: None,
             macros: TableMacros::default(),
@@ -365,6 +367,7 @@ struct Visitor<'a> {
     rewrites: &'a Rewrites<'a>,
     windows: NamedWindows,
     queries: NamedQueries,
+    tables: TableNames,
     /// Expressions around the one that is visited, which is counted too.
     depth: usize,
     /// The outermost call around that was written out.
@@ -412,6 +415,10 @@ impl VisitorMut for Visitor<'_> {
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
         tuples::bind_rows(statement);
         self.is_insert = matches!(statement, ast::Statement::Insert(_));
+        self.tables.has_target = matches!(
+            statement,
+            ast::Statement::Update(_) | ast::Statement::Delete(_) | ast::Statement::Merge(_)
+        );
         flow(match statement {
             ast::Statement::CreateTable(create) => {
                 let name = create.name.to_string();
@@ -492,12 +499,14 @@ impl VisitorMut for Visitor<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         grouped::bind(select);
+        self.tables.enter(select);
         let checked = self.rewrites.select(select);
         flow(checked.and_then(|()| self.windows.enter(select)))
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         self.windows.leave();
+        self.tables.leave();
         // By now lambdas are told from arrows.
         if !using::is_open_select(select) {
             using::bind(select, &[]);
@@ -519,6 +528,7 @@ impl VisitorMut for Visitor<'_> {
             return ControlFlow::Break(error);
         }
         array_queries::bind(expr);
+        self.tables.bind(expr);
         if let Expr::Function(call) = expr {
             json_paths::bind(call);
             json_structures::bind(call);

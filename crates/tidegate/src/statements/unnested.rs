@@ -110,7 +110,7 @@ pub(super) fn refuse_depth(call: &Function) -> Result<(), Error> {
     Err(Error::new(ErrorKind::NotSupported, message))
 }
 
-fn is_unnest(name: &ObjectName) -> bool {
+pub(super) fn is_unnest(name: &ObjectName) -> bool {
     match name.0.as_slice() {
         [part] => part
             .as_ident()
