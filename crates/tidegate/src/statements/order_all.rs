@@ -2,18 +2,21 @@
 //!
 //! The parser takes `ALL` for a column. It becomes the places of the columns, `ORDER BY 1, 2, …`; where a `*`
 //! stands among them, their number is known when the query without its order has been planned, with the
-//! `WITH` of the queries around it.
+//! `WITH` of the queries around it. `unnest(s)` may be several columns, which only a query around it can count.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{
     self, Cte, Expr, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr,
-    VisitorMut, With,
+    TableFactor, VisitorMut, With,
 };
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
 
 use super::scope::visit;
 use super::visits;
+use crate::functions::forms;
 
 /// Writes the places of the columns for `ALL`, wherever the text tells how many they are. Returns whether any
 /// is left.
@@ -45,6 +48,9 @@ impl VisitorMut for Places {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(options) = orders_by_all(query) {
+            if unnests(&query.body) {
+                nest(query);
+            }
             match num_columns(&query.body) {
                 Some(num_columns) => query.order_by = Some(by_places(num_columns, options)),
                 None => self.has_unplaced = true,
@@ -161,6 +167,36 @@ fn num_columns(body: &SetExpr) -> Option<usize> {
         SetExpr::Query(query) => num_columns(&query.body),
         SetExpr::SetOperation { left, .. } => num_columns(left),
         _ => None,
+    }
+}
+
+/// Tells whether a column of a query may be several.
+fn unnests(body: &SetExpr) -> bool {
+    let SetExpr::Select(select) = body else {
+        return false;
+    };
+    select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(Expr::Function(call)) => {
+            forms::name_of(call).as_deref() == Some("unnest")
+        }
+        _ => false,
+    })
+}
+
+/// Makes a query all columns of the query that it was.
+fn nest(query: &mut Query) {
+    let parsed = Parser::parse_sql(&GenericDialect {}, "SELECT * FROM (SELECT 1) AS unnested");
+    let Some(ast::Statement::Query(mut outer)) = parsed.ok().and_then(|mut all| all.pop()) else {
+        return;
+    };
+    let SetExpr::Select(select) = outer.body.as_mut() else {
+        return;
+    };
+    if let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived { subquery, .. } = &mut from.relation
+    {
+        std::mem::swap(&mut subquery.body, &mut query.body);
+        query.body = outer.body;
     }
 }
 
