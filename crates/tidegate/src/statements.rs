@@ -86,6 +86,7 @@ mod using_sample;
 mod value_types;
 pub(crate) mod visits;
 mod walk;
+pub(crate) mod whole_rows;
 mod windows;
 mod words;
 mod zones;

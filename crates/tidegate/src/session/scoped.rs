@@ -1,5 +1,6 @@
 //! Plans a statement whose text leaves open what only the columns of its tables tell: which of them join in a
-//! natural join, for which `COLUMNS` stands, which would have one name twice, and which names are none of a column.
+//! natural join, for which `COLUMNS` stands, which would have one name twice, and which names are none of a column, but of a
+//! select list or of a table.
 
 use std::sync::Arc;
 
@@ -18,13 +19,50 @@ use super::functions;
 use crate::error::{Error, ErrorKind, Mistake, span};
 use crate::query::check_columns;
 use crate::statements::scope::{TableColumn, TableColumns, places, selects, tables_at, visit_at};
-use crate::statements::{aliases, columns, repeated, using};
+use crate::statements::{aliases, columns, repeated, using, whole_rows};
 
 /// The most names of select lists that are written out in a statement.
 const NAMES_MAX: usize = 100;
 
-/// Plans a statement. What a name of a select list stands for is written out where there is no column of its name.
+/// The most tables whose rows are values in a statement.
+const ROWS_MAX: usize = 20;
+
+/// Plans a statement. What a name of a select list or of a table stands for is written out where there is no column of its
+/// name.
 pub(super) async fn plan(planner: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    if !whole_rows::may_use(&mut statement) {
+        return plan_aliases(planner, statement).await;
+    }
+    for _ in 0..ROWS_MAX {
+        let error = match plan_aliases(planner, statement.clone()).await {
+            Err(error) => error,
+            planned => return planned,
+        };
+        let Some((name, _)) = missing(&error) else {
+            return Err(error);
+        };
+        if !write_rows(planner, &mut statement, &name).await {
+            return Err(error);
+        }
+    }
+    plan_aliases(planner, statement).await
+}
+
+/// Writes structs for the names of a table in a statement; returns whether there are any.
+async fn write_rows(planner: &SessionState, statement: &mut Statement, name: &str) -> bool {
+    let mut has_written = false;
+    for place in places(statement, |query, _| whole_rows::is_open(query, name)) {
+        let tables = columns_at(planner, statement, place).await;
+        let written = visit_at(statement, place, |query, _, _| {
+            whole_rows::write(query, &tables, name)
+        });
+        has_written |= written == Some(true);
+    }
+    has_written
+}
+
+/// Plans a statement. What a name of a select list stands for is written out where there is no column of its name.
+async fn plan_aliases(planner: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     if !aliases::may_use(&mut statement) {
         return plan_columns(planner, statement).await;
     }

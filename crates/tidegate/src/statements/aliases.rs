@@ -86,12 +86,7 @@ impl VisitorMut for Inline<'_> {
         if !self.can_repeat(expr) {
             return ControlFlow::Continue(());
         }
-        let mut write = Write {
-            depth: 0,
-            name: self.name,
-            expr: Expr::Nested(Box::new(expr.clone())),
-            has_written: false,
-        };
+        let mut write = Write::new(self.name, Expr::Nested(Box::new(expr.clone())));
         for item in select.projection.iter_mut().skip(index + 1) {
             let _ = visits::change(item, &mut write);
         }
@@ -146,11 +141,26 @@ fn any_in(part: &impl Visit, is_it: &dyn Fn(&Expr) -> bool) -> bool {
 }
 
 /// Writes an expression in the place of a name, subqueries left out.
-struct Write<'a> {
+pub(super) struct Write<'a> {
     depth: usize,
     name: &'a str,
     expr: Expr,
     has_written: bool,
+}
+
+impl<'a> Write<'a> {
+    pub(super) fn new(name: &'a str, expr: Expr) -> Self {
+        Self {
+            depth: 0,
+            name,
+            expr,
+            has_written: false,
+        }
+    }
+
+    pub(super) fn has_written(&self) -> bool {
+        self.has_written
+    }
 }
 
 impl VisitorMut for Write<'_> {

@@ -18,6 +18,7 @@ pub(super) const NAMES: &[(&str, &str)] = &[
     ("lcase", "lower"),
     ("levenshtein_distance", "levenshtein"),
     ("list", "array_agg"),
+    ("array_to_json", "to_json"),
     ("array_value", "make_array"),
     ("list_cosine_distance", "cosine_distance"),
     ("list_distance", "array_distance"),
