@@ -1,17 +1,26 @@
 //! Groups as standard SQL writes them and the planner does not take them.
 //!
 //! `ROLLUP ((a, b), c)` and `CUBE ((a, b), c)`, whose parts are several columns, become the `GROUPING SETS` that they are. `HAVING
-//! true` of a query without groups becomes a condition on the number of its rows, so that the query still has one group.
+//! true` of a query without groups becomes a condition on the number of its rows, so that the query still has one group. A name of
+//! the select list in HAVING is what it stands for, as in DuckDB, unless the query groups by a column of that name.
 
-use sqlparser::ast::{BinaryOperator, Expr, GroupByExpr, Select, Value};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, Value, VisitorMut,
+};
 
 use super::calls::call;
+use super::using::folded;
+use super::visits::change;
 
 /// The most parts of a CUBE that is written out, which has two to this power of sets.
 const CUBE_MAX: usize = 8;
 
 /// Writes a query's groups so that the planner takes them.
 pub(super) fn bind(select: &mut Select) {
+    write_names(select);
     let GroupByExpr::Expressions(groups, _) = &mut select.group_by else {
         return;
     };
@@ -35,6 +44,84 @@ pub(super) fn bind(select: &mut Select) {
             },
             right: Box::new(none),
         };
+    }
+}
+
+/// Writes what names of the select list stand for where HAVING uses them outside of calls: in the argument of an aggregate, a
+/// name is that of a column.
+fn write_names(select: &mut Select) {
+    let Some(condition) = &mut select.having else {
+        return;
+    };
+    let named = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } => Some((folded(alias), expr)),
+        _ => None,
+    });
+    let mut values: HashMap<String, &Expr> = named.collect();
+    if let GroupByExpr::Expressions(groups, _) = &select.group_by {
+        for column in columns_of(groups) {
+            values.remove(&column);
+        }
+    }
+    let _ = change(condition, &mut Names { values, depth: 0 });
+}
+
+/// Returns the names of the columns that a query groups by, those of sets included.
+fn columns_of(groups: &[Expr]) -> Vec<String> {
+    let mut columns = Vec::new();
+    for group in groups {
+        match group {
+            Expr::Identifier(column) => columns.push(folded(column)),
+            Expr::CompoundIdentifier(parts) => columns.extend(parts.last().map(folded)),
+            Expr::Nested(inner) => columns.extend(columns_of(std::slice::from_ref(&**inner))),
+            Expr::Tuple(parts) => columns.extend(columns_of(parts)),
+            Expr::GroupingSets(sets) | Expr::Rollup(sets) | Expr::Cube(sets) => {
+                columns.extend(sets.iter().flat_map(|set| columns_of(set)));
+            }
+            _ => {}
+        }
+    }
+    columns
+}
+
+/// Writes values in the place of their names.
+struct Names<'a> {
+    values: HashMap<String, &'a Expr>,
+    /// Calls and queries around.
+    depth: usize,
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.depth += usize::from(matches!(expr, Expr::Function(_)));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let value = match &*expr {
+            Expr::Function(_) => {
+                self.depth -= 1;
+                None
+            }
+            Expr::Identifier(name) if self.depth == 0 => self.values.get(&folded(name)),
+            _ => None,
+        };
+        if let Some(value) = value {
+            *expr = Expr::Nested(Box::new(Expr::clone(value)));
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -75,13 +162,36 @@ mod tests {
 
     #[track_caller]
     fn check(rest: &str, expect: &str) {
-        let sql = format!("SELECT 1 FROM t {rest}");
-        let mut query = query(&sql);
+        check_query(
+            &format!("SELECT 1 FROM t {rest}"),
+            &format!("SELECT 1 FROM t {expect}"),
+        );
+    }
+
+    #[track_caller]
+    fn check_query(sql: &str, expect: &str) {
+        let mut query = query(sql);
         let SetExpr::Select(select) = query.body.as_mut() else {
             panic!("{sql} selects nothing");
         };
         bind(select);
-        assert_eq!(query.to_string(), format!("SELECT 1 FROM t {expect}"));
+        assert_eq!(query.to_string(), expect);
+    }
+
+    #[test]
+    fn names_in_having_are_values_unless_they_are_grouped_by() {
+        check_query(
+            "SELECT sum(a) AS a, k + 1 AS k FROM t GROUP BY t.k HAVING a > 5 AND sum(a) < 9 AND k > 1",
+            "SELECT sum(a) AS a, k + 1 AS k FROM t GROUP BY t.k HAVING (sum(a)) > 5 AND sum(a) < 9 AND k > 1",
+        );
+        check_query(
+            "SELECT f(k) AS k FROM t GROUP BY ROLLUP (a), f(k) HAVING k > 1",
+            "SELECT f(k) AS k FROM t GROUP BY ROLLUP (a), f(k) HAVING (f(k)) > 1",
+        );
+        check_query(
+            "SELECT k + 1 AS k FROM t GROUP BY ALL HAVING k > (SELECT k)",
+            "SELECT k + 1 AS k FROM t GROUP BY ALL HAVING (k + 1) > (SELECT k)",
+        );
     }
 
     #[test]
