@@ -49,6 +49,7 @@ pub(crate) mod letter_case;
 mod level;
 mod limits;
 mod literals;
+mod methods;
 mod numbers;
 mod operators;
 mod order_all;

@@ -11,7 +11,7 @@
 //! Intervals of computed numbers are products ([`intervals`]), conditions are summed as numbers ([`truths`]), and numbers of many
 //! digits are cast with all of them ([`exact_numbers`]), rows and UUIDs as [`typed_values`]. Standard SQL that the planner
 //! does not take is written as it does: [`any_lists`], [`array_queries`], [`assignments`], [`collations`], [`escapes`],
-//! [`fetches`], [`from_the_end`], [`grouped`], [`series`], [`shadowed`](super::shadowed), [`shifts`], [`tuples`] and
+//! [`fetches`], [`from_the_end`], [`grouped`], [`methods`], [`series`], [`shadowed`](super::shadowed), [`shifts`], [`tuples`] and
 //! [`value_types`].
 
 use std::collections::HashSet;
@@ -36,7 +36,7 @@ use super::windows::NamedWindows;
 use super::{
     any_lists, array_queries, arrows, asof, assignments, casts, collations, distinct, escapes,
     exact_numbers, fetches, from_the_end, grouped, intervals, joins, json_paths, json_structures,
-    json_tables, operators, pivot, series, shares, shifts, symmetric, truths, tuples, typed_values,
+    json_tables, methods, operators, pivot, series, shares, shifts, symmetric, truths, tuples, typed_values,
     unnested, using, value_types, visits, zones,
 };
 use crate::clients::TEMP_SCHEMA;
@@ -305,6 +305,16 @@ impl Rewrites<'_> {
         }
     }
 
+    /// Tells whether there is the function of a call.
+    fn knows(&self, call: &Function) -> bool {
+        let functions = self.functions;
+        let name = call.name.to_string().to_lowercase();
+        functions.scalar_functions().contains_key(&name)
+            || functions.aggregate_functions().contains_key(&name)
+            || functions.higher_order_functions().contains_key(&name)
+            || self.form(call).is_some()
+    }
+
     /// Returns the macro that a call is of.
     fn macro_of(&self, call: &Function) -> Option<&Macro> {
         let function = self.functions.scalar_functions();
@@ -529,6 +539,7 @@ impl VisitorMut for Visitor<'_> {
         }
         array_queries::bind(expr);
         self.tables.bind(expr);
+        methods::bind(expr, &|call| self.rewrites.knows(call));
         if let Expr::Function(call) = expr {
             json_paths::bind(call);
             json_structures::bind(call);
