@@ -193,6 +193,7 @@ impl Rewrites<'_> {
         for item in &mut select.projection {
             self.keep_name(item);
         }
+        joins::name_subqueries(select);
         for table in &mut select.from {
             joins::bind(table)?;
         }
