@@ -35,7 +35,8 @@ use table::{FORMS, NAMES};
 
 /// Other names of DataFusion's functions that take more types here: the name, its function there, and ours. A
 /// function of that name which a user registers is called as usual.
-const WIDER: [(&str, &str, &str); 2] = [
+const WIDER: [(&str, &str, &str); 3] = [
+    ("concat", "concat", "concat_values"),
     ("length", "character_length", "len"),
     ("octet_length", "octet_length", "byte_count"),
 ];
@@ -239,7 +240,10 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
         return Some(other);
     }
     if let Some(other) = renamed(&name) {
-        return Some(Expr::Function(called_as(other, call)));
+        // What clauses they have is refused by their names.
+        let is_wider = WIDER.iter().any(|(known, ..)| *known == name);
+        let is_other = !is_wider || plain_arguments(call).is_some();
+        return is_other.then(|| Expr::Function(called_as(other, call)));
     }
     if LETTERED.contains(&name.as_str()) {
         return with_letters(call).map(Expr::Function);

@@ -27,6 +27,7 @@ use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
 use crate::floats::{exact, spreads};
 use crate::functions::bounded::{FunctionMemory, bound, bounded_concat};
+use crate::functions::concat_values::ConcatValues;
 use crate::functions::listed_nulls::ListOverlaps;
 use crate::functions::map_lookups::MapSubscripts;
 use crate::functions::operators::Operators;
@@ -331,6 +332,7 @@ impl SessionBuilder {
             ctx.register_udf(function);
         }
         ctx.register_udf(len::function());
+        ctx.register_udf(ConcatValues::new(&ctx)?.into());
         for planner in [
             Operators(dates::plan),
             Operators(intervals::plan),

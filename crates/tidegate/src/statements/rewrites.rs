@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
     self, AccessExpr, BinaryOperator, ColumnDef, ColumnOption, ColumnOptionDef,
@@ -41,8 +42,8 @@ use super::{
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
-use crate::functions::forms;
 use crate::functions::macros::Macro;
+use crate::functions::{forms, is_users};
 use crate::options::UncheckedConstraints;
 
 /// The most expressions that a call may have more than its text when it is written out.
@@ -296,7 +297,8 @@ impl Rewrites<'_> {
         let name = forms::name_of(call)?;
         let functions = self.functions;
         let scalar = functions.scalar_functions().get(&name);
-        let is_registered = scalar.is_some_and(|known| !forms::is_wider(&name, known.name()))
+        let is_other = |known: &ScalarUDF| is_users(known) || !forms::is_wider(&name, known.name());
+        let is_registered = scalar.is_some_and(|known| is_other(known))
             || functions.aggregate_functions().contains_key(&name)
             || functions.window_functions().contains_key(&name)
             || functions.higher_order_functions().contains_key(&name);
