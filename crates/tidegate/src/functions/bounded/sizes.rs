@@ -43,7 +43,7 @@ const NUMBER_CHARS: u64 = 24;
 
 /// Every function whose values may have many times the bytes of its arguments. Those that add their
 /// arguments up are here too, because calls nest: each may double what the one before made.
-pub(super) const BOUNDED: [(&str, Estimate); 55] = [
+pub(super) const BOUNDED: [(&str, Estimate); 57] = [
     ("regexp_count", Estimate::Pattern),
     ("regexp_instr", Estimate::Pattern),
     ("regexp_like", Estimate::Pattern),
@@ -74,6 +74,8 @@ pub(super) const BOUNDED: [(&str, Estimate); 55] = [
     ("initcap", Estimate::Exact(twice)),
     ("hex", Estimate::Exact(twice)),
     ("bin", Estimate::Exact(eight_times)),
+    ("list_grade_up", Estimate::Exact(eight_times)),
+    ("regexp_escape", Estimate::Exact(twice)),
     ("to_char", Estimate::AtMost(to_char)),
     ("printf", Estimate::AtMost(formatted)),
     ("format", Estimate::AtMost(formatted)),
