@@ -3,7 +3,7 @@
 //! DataFusion's hash joins hold one side in memory, and its top-k holds all rows of its limit.
 //! [`joins_that_spill`] makes sort-merge joins of hash joins whose held side may be large: it belongs to the
 //! second try of a query that lacked memory, before sorts and exchanges are added. [`top_k_that_spills`] makes
-//! a sort and a limit of each top-k that would take much of the memory limit.
+//! a sort and a limit of each top-k that would take much of the memory limit, or is by values that hold others.
 
 mod compact;
 mod folders;
@@ -29,6 +29,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
+use crate::functions::nested_text::is_nested;
 use crate::node_rule::{NodeRule, Replaced};
 use crate::options::TidegateOptions;
 use crate::region::PipelineExec;
@@ -206,16 +207,12 @@ pub(crate) fn statement_limit(options: &TidegateOptions, of_process: u64) -> u64
         .map_or(of_all, |own| own.min(of_all))
 }
 
-/// Makes a sort and a limit of a top-k that would hold too much.
+/// Makes a sort and a limit of a top-k that would hold too much, and of one by lists or structs: it leaves rows out by
+/// comparisons, to which NULL within them is less than any value, and keeps what is left in the order of the sort.
 fn sorted_and_cut(plan: &Arc<dyn ExecutionPlan>, limit: u64) -> Option<Arc<dyn ExecutionPlan>> {
     let sort = plan.downcast_ref::<SortExec>()?;
-    let fetch = sort.fetch().filter(|fetch| *fetch > TOP_K_ROWS)?;
-    // A device that sorts has memory of its own.
-    if sort.input().is::<PipelineExec>() {
-        return None;
-    }
-    let rows = told_rows(sort.input()).map_or(fetch, |told| told.min(fetch)) as u64;
-    if rows.saturating_mul(row_bytes(&sort.schema())) <= limit / TOP_K_SHARE {
+    let fetch = sort.fetch()?;
+    if !is_by_nested(sort) && !holds_too_much(sort, fetch, limit) {
         return None;
     }
     let whole = Arc::new(sort.with_fetch(None));
@@ -223,6 +220,23 @@ fn sorted_and_cut(plan: &Arc<dyn ExecutionPlan>, limit: u64) -> Option<Arc<dyn E
         Arc::new(LocalLimitExec::new(whole, fetch))
     } else {
         Arc::new(GlobalLimitExec::new(whole, 0, Some(fetch)))
+    })
+}
+
+fn holds_too_much(sort: &SortExec, fetch: usize, limit: u64) -> bool {
+    // A device that sorts has memory of its own.
+    if fetch <= TOP_K_ROWS || sort.input().is::<PipelineExec>() {
+        return false;
+    }
+    let rows = told_rows(sort.input()).map_or(fetch, |told| told.min(fetch)) as u64;
+    rows.saturating_mul(row_bytes(&sort.schema())) > limit / TOP_K_SHARE
+}
+
+fn is_by_nested(sort: &SortExec) -> bool {
+    let schema = sort.input().schema();
+    sort.expr().iter().any(|key| {
+        let of = key.expr.data_type(&schema);
+        of.is_ok_and(|of| is_nested(&of))
     })
 }
 
