@@ -37,8 +37,8 @@ use super::windows::NamedWindows;
 use super::{
     any_lists, array_queries, arrows, asof, assignments, casts, collations, distinct, escapes,
     exact_numbers, fetches, from_the_end, grouped, intervals, joins, json_paths, json_structures,
-    json_tables, methods, operators, pivot, series, shares, shifts, symmetric, truths, tuples, typed_values,
-    unnested, using, value_types, visits, zones,
+    json_tables, methods, operators, pivot, series, shares, shifts, symmetric, truths, tuples,
+    typed_values, unnested, using, value_types, visits, zones,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
