@@ -111,7 +111,7 @@ fn row_of(select: &Select, columns: &[Option<Vec<TableColumn>>], name: &str) -> 
     }
     let of = [name.to_string()];
     let options = WildcardAdditionalOptions::default();
-    let all = all_of(&visible(select, columns), Some(&of), &options)?;
+    let all = all_of(&visible(select, columns), Some(of.as_slice()), &options)?;
     let mut fields = Vec::with_capacity(2 * all.len());
     for item in all {
         let SelectItem::UnnamedExpr(column) = item else {
