@@ -7,7 +7,7 @@
 //! [`dates`] dates with a time of day, [`instants`] sums of instants and intervals, [`instant_series`] series of them, [`instant_minutes`] their minutes, [`text_instants`] text that is cast to them, [`cast_texts`] text as casts read it, [`read_texts`] text of nested values and bytes, [`kept`] values of which less is known than of their argument,
 //! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`whole_decimals`] `ceil` and `floor`, [`len`] what `len` counts, [`byte_count`] what `octet_length` does, [`concat_values`] what `concat` joins, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
-//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, and [`approximate`] about that, [`product`] the product, [`single`] the value of a subquery, [`sliding`] aggregates over frames whose first row moves, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`with_arguments`] calls functions of DataFusion's with other arguments. [`forms`] has functions of
+//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, and [`approximate`] about that, [`product`] the product, [`arg_extremes`] the value beside an extreme, [`single`] the value of a subquery, [`sliding`] aggregates over frames whose first row moves, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`with_arguments`] calls functions of DataFusion's with other arguments. [`forms`] has functions of
 //! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
 //! strips letters, [`alike`] takes times of different units, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
 //! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
@@ -22,6 +22,7 @@ mod ages;
 mod aggregate;
 pub(crate) mod alike;
 pub(crate) mod approximate;
+pub(crate) mod arg_extremes;
 mod bars;
 pub(crate) mod bits;
 pub(crate) mod bounded;

@@ -119,8 +119,10 @@ const JSON: [&str; 8] = [
 const ORDERED: [&str; 2] = ["mode", "percentile_disc"];
 
 /// The aggregates of forms.
-const AGGREGATES: [&str; 9] = [
+const AGGREGATES: [&str; 11] = [
     "approx_percentile_cont",
+    "arg_greatest",
+    "arg_least",
     "array_agg",
     "avg",
     "count",

@@ -34,8 +34,9 @@ use crate::functions::operators::Operators;
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    alike, approximate, counts, dates, division, intervals, json, len, like_pattern, linear,
-    listed_nulls, lists, moments, multiples, ordered_lists, product, single, time_means, times,
+    alike, approximate, arg_extremes, counts, dates, division, intervals, json, len, like_pattern,
+    linear, listed_nulls, lists, moments, multiples, ordered_lists, product, single, time_means,
+    times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -351,6 +352,7 @@ impl SessionBuilder {
         let statistics = counts::functions().into_iter().chain(moments::functions());
         let others = [approximate::function(), product::function()];
         let others = others.into_iter().chain(time_means::functions());
+        let others = others.chain(arg_extremes::functions());
         for function in statistics.chain(others) {
             ctx.register_udaf(function);
         }

@@ -45,7 +45,11 @@ fn calls_become_what_they_stand_for() {
             "(array_slice(array_sort(array_agg((a)) FILTER (WHERE (a) IS NOT NULL) OVER w, 'DESC', 'NULLS LAST'), 1, (2)))",
         ),
     );
-    check("arg_max(a, b) OVER w", None);
+    check(
+        "max_by(a, b) OVER w",
+        Some("(arg_greatest((a), (b)) OVER w)"),
+    );
+    check("arg_max(a, b, 2) OVER w", None);
     check("\"year\"(a)", None);
     check("s.year(a)", None);
     check("upper(a)", None);
