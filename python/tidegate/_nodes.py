@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 #: Functions whose value depends on many rows, by their names in the engine.
 AGGREGATES = frozenset(
-    "any_value approx_distinct approx_median approx_percentile_cont approx_percentile_cont_with_weight array_agg avg "
-    "bit_and bit_or bit_xor bool_and bool_or corr count covar covar_pop covar_samp entropy exact_avg exact_corr "
-    "exact_covar_pop exact_covar_samp exact_regr_avgx exact_regr_avgy exact_regr_intercept exact_regr_r2 "
-    "exact_regr_slope exact_regr_sxx exact_regr_sxy exact_regr_syy exact_stddev exact_stddev_pop exact_sum exact_var "
-    "exact_var_pop favg first_value fsum gram grouping histogram kahan_sum kurtosis kurtosis_pop last_value "
-    "linear_regression mad max mean median min mode nth_value percentile_cont product quantile_cont regr_avgx regr_avgy "
-    "regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness stddev stddev_pop stddev_samp "
-    "string_agg sum sumkahan svd var var_pop var_population var_samp var_sample".split()
+    "any_value approx_distinct approx_median approx_percentile_cont approx_percentile_cont_with_weight arg_greatest "
+    "arg_least array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count covar covar_pop covar_samp entropy "
+    "exact_avg exact_corr exact_covar_pop exact_covar_samp exact_regr_avgx exact_regr_avgy exact_regr_intercept "
+    "exact_regr_r2 exact_regr_slope exact_regr_sxx exact_regr_sxy exact_regr_syy exact_stddev exact_stddev_pop "
+    "exact_sum exact_var exact_var_pop favg first_value fsum gram grouping histogram kahan_sum kurtosis kurtosis_pop "
+    "last_value linear_regression mad max mean median min mode nth_value percentile_cont product quantile_cont "
+    "regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness stddev "
+    "stddev_pop stddev_samp string_agg sum sumkahan svd var var_pop var_population var_samp var_sample".split()
 )
 #: Functions whose value depends on the rows of a window.
 WINDOWS = frozenset("cume_dist dense_rank lag lead ntile percent_rank rank row_number".split())
