@@ -1,21 +1,17 @@
 //! Functions that users make, and bounds on what DataFusion's make.
 //!
-//! [`bounded`] has functions ask for the memory of large values before they make them.
-//! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
-//! that they run wherever that expression would. [`custom`] has those that a program registers, with
-//! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
-//! [`dates`] dates with a time of day, [`instants`] sums of instants and intervals, [`instant_series`] series of them, [`instant_minutes`] their minutes, [`text_instants`] text that is cast to them, [`cast_texts`] text as casts read it, [`read_texts`] text of nested values and bytes, [`kept`] values of which less is known than of their argument,
-//! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`whole_decimals`] `ceil` and `floor`, [`len`] what `len` counts, [`byte_count`] what `octet_length` does, [`concat_values`] what `concat` joins, [`bits`] those
-//! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
-//! values by a format, [`lists`] aggregates of lists, [`ordered_lists`] lists and strings of values in an order, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, and [`approximate`] about that, [`product`] the product, [`arg_extremes`] the value beside an extreme, [`single`] the value of a subquery, [`sliding`] aggregates over frames whose first row moves, [`times`] and [`strptime`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`with_arguments`] calls functions of DataFusion's with other arguments. [`forms`] has functions of
-//! other systems that are here by another name. Functions that need nothing of a session are [`register`]ed together: [`accents`]
-//! strips letters, [`alike`] takes times of different units, [`ages`] counts years, months and days, [`bars`] draws, [`clock`] makes times of day, [`digits`] writes bases,
-//! [`epochs`] counts since 1970, [`group_references`] replaces by patterns, [`hashes`] hashes, [`likeness`] compares strings,
-//! [`listed_nulls`] treats NULL in lists as DuckDB does, [`list_grades`] tells their order, [`list_lambdas`] has their lambdas, [`map_lookups`] finds values of maps,
-//! [`nested_text`] writes lists, structs and maps, [`nested_order`] orders them, [`nested_edits`] makes them of others, [`reduce`] makes one value of a
-//! list, [`settings`] tells settings, [`uuids`] reads UUIDs, [`encoded`] writes text that stands for something else, [`spans`]
-//! splits differences of times, [`span_texts`] writes them, [`splits`] splits strings, [`time_buckets`] finds the beginnings of buckets, [`time_means`] has means of times, [`special`]
-//! computes gamma, and [`variables`] has the values of `SET VARIABLE`.
+//! Each file says what it is about. In short:
+//! - made by users: [`sql`] has the functions of `CREATE FUNCTION`, whose calls become the expression that they stand
+//!   for, so that they run wherever that expression would; [`custom`] those that a program registers, with a body in
+//!   Rust and perhaps one for devices; [`variables`] the values of `SET VARIABLE`.
+//! - bounds: [`bounded`] has functions ask for the memory of large values before they make them.
+//! - how they are made: [`plain`] of parts, where the value depends on the arguments alone; [`aggregate`] aggregates of
+//!   a state; [`forwarded`] in the place of one of DataFusion's; [`operators`] behind an operator; [`with_arguments`] by
+//!   calling one of DataFusion's with other arguments; [`forms`] by another name or as an expression of others.
+//! - for frames whose first row moves: [`sliding`].
+//! - all others: values of one kind, as dates, lists, JSON or bits, or one function.
+//!
+//! Functions that need nothing of a session are [`register`]ed together.
 
 mod accents;
 mod ages;

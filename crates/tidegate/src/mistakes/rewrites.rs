@@ -92,8 +92,6 @@ pub(super) const TABLE_FUNCTIONS: &[Row] = &[
     ("parquet_scan parquet_metadata parquet_schema", "FROM 'x.parquet'; DESCRIBE 'x.parquet' lists its columns"),
     ("read_xlsx read_excel", "save the sheet as CSV, and read FROM 'x.csv'"),
     ("delta_scan iceberg_scan postgres_scan mysql_scan sqlite_scan st_read", "convert it to Parquet or CSV first, and read FROM 'x.parquet'"),
-    ("read_text read_blob", "files are read as tables: read_csv('x.csv'), read_json('x.json'), read_parquet('x.parquet')"),
-    ("glob", "a pattern stands in the path: FROM 'folder/*.parquet'"),
     ("sequence numbers", "range(start, end), or generate_series(start, end)"),
     ("explode json_table openjson json_to_recordset", "SELECT unnest(l); json_list(doc) makes a list of a JSON array"),
     ("pragma_table_info pg_tables", "SHOW TABLES; DESCRIBE t"),

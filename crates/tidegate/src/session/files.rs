@@ -312,10 +312,6 @@ fn check_columns(copy: &CopyTo) -> Result<()> {
             fields.find(|field| field.data_type().is_nested()),
             "write its text instead: to_json(x), array_to_string(x, ','), or fields and elements one by one",
         ),
-        "json" | "ndjson" | "jsonl" => (
-            fields.find(|field| has_other_keys(field.data_type())),
-            "keys of objects are text: cast those of the map to VARCHAR",
-        ),
         "parquet" => (
             fields.find(|field| has_interval(field.data_type())),
             "write its text, CAST(x AS VARCHAR), or a number, extract(epoch FROM x)",
@@ -381,27 +377,6 @@ fn has_interval(kind: &DataType) -> bool {
         | DataType::ListView(values)
         | DataType::LargeListView(values)
         | DataType::Map(values, _) => has_interval(values.data_type()),
-        _ => false,
-    }
-}
-
-/// Returns whether a type has a map whose keys are no text.
-fn has_other_keys(kind: &DataType) -> bool {
-    match kind {
-        DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(fields) => {
-                let keys = fields.first().map(|keys| keys.data_type());
-                keys.is_none_or(|keys| !keys.is_string())
-                    || fields.iter().any(|field| has_other_keys(field.data_type()))
-            }
-            _ => true,
-        },
-        DataType::Struct(fields) => fields.iter().any(|field| has_other_keys(field.data_type())),
-        DataType::List(values)
-        | DataType::LargeList(values)
-        | DataType::FixedSizeList(values, _)
-        | DataType::ListView(values)
-        | DataType::LargeListView(values) => has_other_keys(values.data_type()),
         _ => false,
     }
 }

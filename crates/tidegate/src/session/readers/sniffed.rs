@@ -65,11 +65,11 @@ fn shown(byte: Option<u8>) -> String {
 /// Returns the columns of each file.
 fn types(files: &[(String, Sniffed)]) -> ListArray {
     let all = files.iter().flat_map(|(_, found)| &found.columns);
-    let names = all.clone().map(|column| column.name.as_str());
-    let types = all.map(|column| sql_type(&column.data_type));
+    let names = all.clone().map(|column| Some(column.name.as_str()));
+    let types = all.map(|column| Some(sql_type(&column.data_type)));
     let both: Vec<ArrayRef> = vec![
-        Arc::new(StringArray::from_iter_values(names)),
-        Arc::new(StringArray::from_iter_values(types)),
+        Arc::new(names.collect::<StringArray>()),
+        Arc::new(types.collect::<StringArray>()),
     ];
     let values = StructArray::new(fields(), both, None);
     let lengths = files.iter().map(|(_, found)| found.columns.len());
