@@ -277,7 +277,19 @@ async fn every_kind_of_statement_asks_first() {
     let prepared = client.prepare(format!("SELECT * FROM '{out}'"), None).await;
     assert!(prepared.is_err());
     // Functions that read what they are told.
-    for function in ["read_csv", "read_json", "read_parquet", "read_arrow"] {
+    for function in [
+        "read_csv",
+        "read_json",
+        "read_parquet",
+        "read_arrow",
+        "read_text",
+        "read_blob",
+        "read_json_objects",
+        "sniff_csv",
+        "parquet_schema",
+        "parquet_metadata",
+        "glob",
+    ] {
         let (code, _) = failure(client, &format!("SELECT * FROM {function}('{out}')")).await;
         assert_eq!(code, Code::PermissionDenied, "{function}");
         let (code, _) = failure(client, &format!("SELECT {function}('{out}')")).await;
@@ -285,10 +297,6 @@ async fn every_kind_of_statement_asks_first() {
     }
     // Those of other engines.
     for function in [
-        "read_text",
-        "read_blob",
-        "parquet_metadata",
-        "glob",
         "pg_read_file",
         "load_file",
         "file",
