@@ -9,6 +9,7 @@
 
 mod deferred;
 mod functions;
+mod past_nulls;
 mod running;
 mod segments;
 mod sliding;
@@ -38,6 +39,7 @@ use crate::spilling::{compacted, compacted_column};
 use crate::unary::{UnaryExec, UnaryOperator};
 use deferred::Column;
 use functions::{Function, FunctionState};
+pub(crate) use past_nulls::{is_past_nulls, lag_past_nulls, lead_past_nulls};
 use running::Bounds;
 use segments::Neighbours;
 pub(crate) use sliding::merge_sliding;

@@ -2,8 +2,8 @@
 //!
 //! - The epoch of an interval counts years of 365.25 days ([`epochs`](crate::functions::epochs)), and the parts of a
 //!   difference of timestamps are those of days and a time ([`spans`]).
-//! - `lag` and `lead` by NULL rows are NULL; DataFusion takes NULL for none. `lead` that leaves NULLs out looks back in
-//!   the opposite order.
+//! - `lag` and `lead` by NULL rows are NULL; DataFusion takes NULL for none. Those that leave NULLs out do not
+//!   lose rows ([`lag_past_nulls`]), and `lead` looks back in the opposite order.
 //! - A list, a struct or a map is cast to text with its NULLs named ([`nested_text`]), which Arrow leaves out, or refuses;
 //!   an interval or a difference of times as `1 year 01:30:00`.
 //! - A number that is cast to a decimal type has the digits that stand there: 1.005 is less than itself as a double.
@@ -17,7 +17,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::functions_window::lead_lag::lag_udwf;
 use datafusion::logical_expr::expr::{
     NullTreatment, ScalarFunction, WindowFunction, WindowFunctionDefinition,
 };
@@ -26,6 +25,7 @@ use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Operator,
 use super::walk::{any_expression, change_parts};
 use crate::functions::epochs::interval_epoch;
 use crate::functions::{nested_text, spans, whole_decimals};
+use crate::windows::{is_past_nulls, lag_past_nulls, lead_past_nulls};
 
 /// The window functions that look a number of rows away.
 const SHIFTS: [&str; 2] = ["lag", "lead"];
@@ -49,7 +49,7 @@ fn may_change(expr: &Expr) -> bool {
                 || is_backslash(call.args.get(1))
                 || whole_decimals::is_such(call)
         }
-        Expr::WindowFunction(window) => is_by_null(window) || leads_past_nulls(window),
+        Expr::WindowFunction(window) => is_by_null(window) || leaves_nulls_out(window),
         Expr::BinaryExpr(binary) => is_match(binary.op) && is_backslash(Some(&binary.right)),
         other => shown(other).is_some() || digits(other).is_some(),
     }
@@ -77,9 +77,6 @@ fn in_part(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             *binary.right = grouped(*binary.right);
             Ok(Transformed::yes(Expr::BinaryExpr(binary)))
         }
-        Expr::WindowFunction(window) if leads_past_nulls(&window) => {
-            Ok(Transformed::yes(Expr::WindowFunction(lagging(window))))
-        }
         Expr::WindowFunction(mut window) if is_by_null(&window) => {
             let value = window.params.args.first();
             let Some(Ok(data_type)) = value.map(|value| value.get_type(schema)) else {
@@ -89,6 +86,9 @@ fn in_part(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let null = ScalarValue::try_new_null(&data_type)?;
             window.params.args = vec![Expr::Literal(null, None)];
             Ok(Transformed::yes(Expr::WindowFunction(window)))
+        }
+        Expr::WindowFunction(window) if leaves_nulls_out(&window) => {
+            Ok(Transformed::yes(Expr::WindowFunction(past_nulls(window))))
         }
         other => {
             let text = digits(&other).map(lit);
@@ -172,19 +172,30 @@ fn grouped(pattern: Expr) -> Expr {
     Expr::Literal(grouped, metadata)
 }
 
-/// Tells whether a call of `lead` leaves NULLs out: DataFusion's loses rows where one lies between.
-fn leads_past_nulls(window: &WindowFunction) -> bool {
-    matches!(&window.fun, WindowFunctionDefinition::WindowUDF(function) if function.name() == "lead")
-        && window.params.null_treatment == Some(NullTreatment::IgnoreNulls)
-        && !window.params.order_by.is_empty()
+/// Tells whether a call of DataFusion's `lag` or `lead` leaves NULLs out: it loses rows where some lie between.
+fn leaves_nulls_out(window: &WindowFunction) -> bool {
+    let WindowFunctionDefinition::WindowUDF(function) = &window.fun else {
+        return false;
+    };
+    window.params.null_treatment == Some(NullTreatment::IgnoreNulls)
+        && SHIFTS.contains(&function.name())
+        && !is_past_nulls(function)
 }
 
-/// Looks back in the opposite order instead of ahead.
-fn lagging(mut window: Box<WindowFunction>) -> Box<WindowFunction> {
-    window.fun = WindowFunctionDefinition::WindowUDF(lag_udwf());
-    for key in &mut window.params.order_by {
-        key.asc = !key.asc;
-        key.nulls_first = !key.nulls_first;
+/// Puts a function that loses none in its place; looks back in the opposite order instead of ahead, which takes less
+/// memory.
+fn past_nulls(mut window: Box<WindowFunction>) -> Box<WindowFunction> {
+    let is_lead = window.fun.name() == "lead";
+    let function = match is_lead && window.params.order_by.is_empty() {
+        true => lead_past_nulls(),
+        false => lag_past_nulls(),
+    };
+    window.fun = WindowFunctionDefinition::WindowUDF(function);
+    if is_lead {
+        for key in &mut window.params.order_by {
+            key.asc = !key.asc;
+            key.nulls_first = !key.nulls_first;
+        }
     }
     window
 }
