@@ -5,7 +5,7 @@
 //! - A decimal and a double are compared as doubles. DataFusion makes a decimal with 15 digits behind the point of the
 //!   double, which fails above 1e15 and takes 1e-20 for zero. A literal that such a decimal holds stays one: `0.05` is
 //!   compared as it is written.
-//! - Windows that are ordered by a time, bytes or an interval have frames of peers ([`is_of_peers`]).
+//! - Windows that are ordered by a time, bytes, an interval, a struct or a map have frames of peers ([`is_of_peers`]).
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -223,6 +223,8 @@ fn is_of_peers(window: &WindowFunction, schema: &DFSchema) -> bool {
                 | DataType::FixedSizeBinary(_)
                 | DataType::Interval(_)
                 | DataType::Duration(_)
+                | DataType::Struct(_)
+                | DataType::Map(..)
         )
     )
 }
