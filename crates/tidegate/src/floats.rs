@@ -7,8 +7,8 @@
 //!
 //! [`canonical`] is a function that maps equal floats to equal bits. [`CanonicalFloats`], an analyzer
 //! rule, wraps with it exactly the operands whose equality or order decides something, and
-//! [`extremes`] replaces `min` and `max` of floats; [`bounds`] distrusts the bounds that files know. What is only
-//! selected keeps its bits. [`exact`] has sums that do not depend on the order of rows, [`spreads`] has
+//! [`extremes`] replaces `min` and `max` of floats and of nested values; [`bounds`] distrusts the bounds that files
+//! know. What is only selected keeps its bits. [`exact`] has sums that do not depend on the order of rows, [`spreads`] has
 //! variances and correlations that do not cancel. Devices follow the same rule by themselves, so lowering sees through
 //! `canonical` where it can.
 

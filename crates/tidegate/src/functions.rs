@@ -59,6 +59,7 @@ pub(crate) mod map_lookups;
 pub(crate) mod moments;
 pub(crate) mod multiples;
 mod nested_edits;
+pub(crate) mod nested_extremes;
 pub(crate) mod nested_order;
 pub(crate) mod nested_text;
 pub(crate) mod operators;

@@ -21,7 +21,7 @@
 //! [`time_means`] tells means of times from those of numbers. [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
 //! [`distinct_pairs`] refuses DISTINCT that would not be obeyed.
 //! [`lateral_lists`] unnests lists of a table in its own FROM.
-//! [`nested_order`] orders lists with NULL last. [`alike`] casts times of different units to one. [`dictionary_keys`] has joins by dictionaries of integers be joins by integers. [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
+//! [`nested_order`] orders lists, and takes their extremes, with NULL last. [`alike`] casts times of different units to one. [`dictionary_keys`] has joins by dictionaries of integers be joins by integers. [`distinct_arguments`] makes groups where DataFusion would keep sets of values. [`walk`] has what they share.
 
 mod alike;
 pub(crate) mod bounded_values;

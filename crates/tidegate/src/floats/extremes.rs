@@ -1,11 +1,12 @@
-//! `min` and `max` of floats, grouped.
+//! `min` and `max` of floats, grouped, and of lists, structs and maps.
 //!
 //! DataFusion's grouped accumulators compare floats by `PartialOrd`, so that a NaN makes the answer
 //! depend on the order of rows, and begin at the largest and smallest finite number, which is then
 //! the answer for a group of nothing but infinities
 //! (<https://github.com/apache/datafusion/issues/24432>). These begin beyond every value and compare
 //! by total order; their arguments are canonical, so that this is the order of SQL. The state is one
-//! value, as DataFusion's is. All else, windows included, is DataFusion's own.
+//! value, as DataFusion's is. Lists, structs and maps have accumulators of their own everywhere ([`nested_extremes`]).
+//! All else, windows of floats included, is DataFusion's own.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,11 +24,14 @@ use datafusion::logical_expr::{
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
 
+use crate::functions::nested_extremes;
+use crate::functions::nested_text::is_nested;
+
 static MIN: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| FloatExtreme::function(min_udaf()));
 static MAX: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| FloatExtreme::function(max_udaf()));
 
-/// Returns the function that takes the place of DataFusion's `min` or `max` of a float.
-pub(super) fn replacement(function: &AggregateUDF) -> Option<&'static Arc<AggregateUDF>> {
+/// Returns the function that takes the place of DataFusion's `min` or `max` of a float, a list, a struct or a map.
+pub(crate) fn replacement(function: &AggregateUDF) -> Option<&'static Arc<AggregateUDF>> {
     if function.inner().is::<Min>() {
         Some(&MIN)
     } else if function.inner().is::<Max>() {
@@ -37,19 +41,19 @@ pub(super) fn replacement(function: &AggregateUDF) -> Option<&'static Arc<Aggreg
     }
 }
 
-/// Returns whether a function is `max` of floats (`true`), `min` of floats (`false`) or neither.
+/// Returns whether a function is this `max` (`true`), this `min` (`false`) or neither.
 pub(crate) fn is_greatest(function: &AggregateUDF) -> Option<bool> {
     let extreme = function.inner().downcast_ref::<FloatExtreme>()?;
     Some(extreme.is_greatest())
 }
 
-/// Returns `min` and `max` that are these of floats, and DataFusion's of all else: plans that another
-/// process sends name no more than the function.
+/// Returns `min` and `max` that are these of floats, lists, structs and maps, and DataFusion's of all else: plans that
+/// another process sends name no more than the function.
 pub(crate) fn both() -> [Arc<AggregateUDF>; 2] {
     [Arc::clone(&MIN), Arc::clone(&MAX)]
 }
 
-/// DataFusion's function with other accumulators for groups of floats.
+/// DataFusion's function with other accumulators for groups of floats, and for lists, structs and maps.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct FloatExtreme {
     of: Arc<AggregateUDF>,
@@ -83,19 +87,27 @@ impl AggregateUDFImpl for FloatExtreme {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.of.accumulator(args)
+        match args.return_field.data_type() {
+            of if is_nested(of) => nested_extremes::accumulator(of, self.is_greatest()),
+            _ => self.of.accumulator(args),
+        }
     }
 
     fn create_sliding_accumulator(
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        self.of.create_sliding_accumulator(args)
+        match args.return_field.data_type() {
+            of if is_nested(of) => nested_extremes::sliding(of, self.is_greatest()),
+            _ => self.of.create_sliding_accumulator(args),
+        }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        let is_float = args.return_field.data_type().is_floating();
-        is_float || self.of.groups_accumulator_supported(args)
+        match args.return_field.data_type() {
+            of if is_nested(of) => false,
+            of => of.is_floating() || self.of.groups_accumulator_supported(args),
+        }
     }
 
     fn create_groups_accumulator(

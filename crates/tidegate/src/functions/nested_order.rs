@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, Int8Array, make_comparator};
+use datafusion::arrow::array::{Array, ArrayRef, DynComparator, Int8Array, make_comparator};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::DataType;
@@ -32,16 +32,21 @@ pub(crate) fn function() -> ScalarUDF {
     })
 }
 
+/// Returns the order of rows of two arrays of one type, of whose floats there is one NaN and one zero.
+pub(super) fn comparator(left: &ArrayRef, right: &ArrayRef) -> Result<DynComparator> {
+    let nulls_last = SortOptions {
+        descending: false,
+        nulls_first: false,
+    };
+    Ok(make_comparator(left.as_ref(), right.as_ref(), nulls_last)?)
+}
+
 fn orders(given: &[ArrayRef]) -> Result<ArrayRef> {
     let [left, right] = given else {
         return internal_err!("compare_nested of {} arguments", given.len());
     };
     let (left, right) = (canonical_array(left)?, canonical_array(right)?);
-    let nulls_last = SortOptions {
-        descending: false,
-        nulls_first: false,
-    };
-    let order = make_comparator(left.as_ref(), right.as_ref(), nulls_last)?;
+    let order = comparator(&left, &right)?;
     let orders: Vec<i8> = (0..left.len()).map(|row| order(row, row) as i8).collect();
     let nulls = NullBuffer::union(left.nulls(), right.nulls());
     Ok(Arc::new(Int8Array::new(orders.into(), nulls)))

@@ -1,18 +1,22 @@
 //! `<`, `<=`, `>`, `>=` and BETWEEN of lists, structs and maps, which DataFusion compares with NULL before any value within
-//! them: they become comparisons of their order ([`nested_order`]), which has it behind, as `ORDER BY` does.
+//! them: they become comparisons of their order ([`nested_order`]), which has it behind, as `ORDER BY` does. Their `min`
+//! and `max` become those of the same order.
+
+use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::{Between, BinaryExpr};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, WindowFunctionDefinition};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit};
 
 use super::walk::{any_node, change_parts, holds_any};
+use crate::floats::extremes::replacement;
 use crate::functions::nested_order;
 use crate::functions::nested_text::is_nested;
 
-/// Rewrites such comparisons; comes after types are coerced.
+/// Rewrites such comparisons and aggregates; comes after types are coerced.
 pub(super) fn order_nested(plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
     match any_node(&plan, orders_nested)? {
         true => change_parts(plan, in_part),
@@ -38,6 +42,15 @@ fn compared(part: &Expr) -> Vec<&Expr> {
             _ => Vec::new(),
         },
         Expr::Between(between) => vec![&between.expr, &between.low, &between.high],
+        Expr::AggregateFunction(call) if replacement(&call.func).is_some() => {
+            call.params.args.iter().collect()
+        }
+        Expr::WindowFunction(call) => match &call.fun {
+            WindowFunctionDefinition::AggregateUDF(function) if replacement(function).is_some() => {
+                call.params.args.iter().collect()
+            }
+            _ => Vec::new(),
+        },
         _ => Vec::new(),
     }
 }
@@ -69,6 +82,20 @@ fn in_part(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 true => !within,
                 false => within,
             })
+        }
+        Expr::AggregateFunction(mut call) => {
+            if let Some(own) = replacement(&call.func) {
+                call.func = Arc::clone(own);
+            }
+            Transformed::yes(Expr::AggregateFunction(call))
+        }
+        Expr::WindowFunction(mut call) => {
+            if let WindowFunctionDefinition::AggregateUDF(function) = &mut call.fun
+                && let Some(own) = replacement(function)
+            {
+                *function = Arc::clone(own);
+            }
+            Transformed::yes(Expr::WindowFunction(call))
         }
         part => Transformed::no(part),
     })
