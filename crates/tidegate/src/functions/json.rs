@@ -22,7 +22,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::planner::{PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
-use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, lit};
 use sqlparser::ast::BinaryOperator;
 
 use super::operators::{Operators, Planned};
@@ -46,6 +46,39 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
 /// Returns the call that gives what lies at a path, as JSON.
 pub(crate) fn extract(args: Vec<Expr>) -> Expr {
     function(Kind::Extract).call(args)
+}
+
+/// Functions that give JSON.
+const GIVING_JSON: [&str; 7] = [
+    "as_json",
+    "try_as_json",
+    "json",
+    "json_extract",
+    "json_merge_patch",
+    "json_structure",
+    "to_json",
+];
+
+/// Tells whether an expression is a call that gives JSON.
+pub(crate) fn is_call(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_call(&alias.expr),
+        Expr::ScalarFunction(call) => GIVING_JSON.contains(&call.func.name()),
+        _ => false,
+    }
+}
+
+/// Returns what a call gives that gives JSON, as text: a string without its quotes, NULL of null; `None` of any other
+/// expression.
+pub(crate) fn text_of_call(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::Alias(alias) => text_of_call(&alias.expr),
+        Expr::ScalarFunction(call) if call.func.name() == Kind::Extract.name() => {
+            Some(function(Kind::Text).call(call.args.clone()))
+        }
+        expr if is_call(expr) => Some(function(Kind::Text).call(vec![expr.clone(), lit("$")])),
+        _ => None,
+    }
 }
 
 /// What a function reads.
