@@ -1,5 +1,5 @@
 //! `'abc'[1]` and `'abc'[1:2]`: characters of a string, as in DuckDB; negative places count from the end. A key, `j['a']`, is
-//! one of JSON, which is a string here.
+//! one of JSON, which is a string here; a place in the call of a function that gives JSON, `(j -> 'a')[0]`, is one in an array.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -31,6 +31,9 @@ impl ExprPlanner for StringSubscripts {
         }
         let text = &access.expr;
         let planned = match &access.field_access {
+            GetFieldAccess::ListIndex { key } if json::is_call(text) => {
+                Some(json::extract(vec![text.clone(), Expr::clone(key)]))
+            }
             GetFieldAccess::ListIndex { key } => {
                 Some(substring(text.clone(), place(text, key)?, lit(1_i64)))
             }
