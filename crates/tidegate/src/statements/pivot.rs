@@ -720,10 +720,10 @@ impl Unpivot<'_> {
             let name = Box::new(Expr::Identifier(name));
             Expr::IsNotNull(name)
         });
-        // A row of several values is left out if none of them is there.
+        // A row of several values is left out if one of them is not there, as in DuckDB.
         kept.selection = is_there.reduce(|left, right| Expr::BinaryOp {
             left: Box::new(left),
-            op: BinaryOperator::Or,
+            op: BinaryOperator::And,
             right: Box::new(right),
         });
         Ok(with_body(query, kept))
