@@ -48,6 +48,7 @@ mod lambda_words;
 pub(crate) mod letter_case;
 mod level;
 mod limits;
+mod list_literals;
 mod literals;
 mod methods;
 mod numbers;

@@ -11,8 +11,7 @@
 //! Intervals of computed numbers are products ([`intervals`]), conditions are summed as numbers ([`truths`]), and numbers of many
 //! digits are cast with all of them ([`exact_numbers`]), rows and UUIDs as [`typed_values`]. Standard SQL that the planner
 //! does not take is written as it does: [`any_lists`], [`array_queries`], [`assignments`], [`collations`], [`escapes`],
-//! [`fetches`], [`from_the_end`], [`grouped`], [`methods`], [`series`], [`shadowed`](super::shadowed), [`shifts`], [`tuples`] and
-//! [`value_types`].
+//! [`fetches`], [`from_the_end`], [`grouped`], [`list_literals`], [`methods`], [`series`], [`shadowed`](super::shadowed), [`shifts`], [`tuples`] and [`value_types`].
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -37,8 +36,8 @@ use super::windows::NamedWindows;
 use super::{
     any_lists, array_queries, arrows, asof, assignments, casts, collations, distinct, escapes,
     exact_numbers, fetches, from_the_end, grouped, intervals, joins, json_paths, json_structures,
-    json_tables, methods, operators, pivot, series, shares, shifts, symmetric, truths, tuples,
-    typed_values, unnested, using, value_types, visits, zones,
+    json_tables, list_literals, methods, operators, pivot, series, shares, shifts, symmetric,
+    truths, tuples, typed_values, unnested, using, value_types, visits, zones,
 };
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
@@ -103,6 +102,7 @@ impl Rewrites<'_> {
         if let ControlFlow::Break(error) = visits::change(node, &mut visitor) {
             return Err(error);
         }
+        list_literals::as_calls(node);
         casts::keep_apart(node);
         Ok(())
     }
@@ -571,13 +571,11 @@ impl VisitorMut for Visitor<'_> {
         }
         exact_numbers::quote(expr);
         typed_values::bind(expr);
-        if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
-            access_chain.iter_mut().for_each(close_slice);
-        }
         if let Some(column) = column_of_keyword(expr) {
             *expr = column;
         }
         if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
+            access_chain.iter_mut().for_each(close_slice);
             access_chain.iter_mut().for_each(by_name);
         }
         if let Expr::UnaryOp {
