@@ -20,6 +20,7 @@ pub(crate) mod alike;
 pub(crate) mod approximate;
 pub(crate) mod arg_extremes;
 mod bars;
+pub(crate) mod beside_texts;
 pub(crate) mod bits;
 pub(crate) mod bounded;
 mod byte_count;
@@ -110,6 +111,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         accents::function(),
         ages::function(),
         bars::function(),
+        beside_texts::coalesce(&*registry)?,
         bits::function(),
         byte_count::function(),
         clock::function(),

@@ -29,6 +29,7 @@ use tidegate_pipeline::{
 
 use super::{Binding, Reasons, parameter};
 use crate::floats::canonical;
+use crate::functions::beside_texts;
 use crate::functions::bounded;
 use crate::functions::custom::RustFunction;
 use crate::functions::times;
@@ -365,7 +366,7 @@ fn catalogued(function: &ScalarUDF) -> Option<Function> {
             .map(|function| (function.name().to_owned(), function))
             .collect()
     });
-    let function = times::within(bounded::within(function));
+    let function = beside_texts::within(times::within(bounded::within(function)));
     let known = Function::of_datafusion(function.name())?;
     let own = DEFAULTS.get(function.name())?;
     // A session's time zone is in some of them.

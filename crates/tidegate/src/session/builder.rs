@@ -26,6 +26,7 @@ use super::zones::in_session_zone;
 use super::{Session, add_to, files, formats, readers, told};
 use crate::error::{Error, ErrorKind};
 use crate::floats::{exact, spreads};
+use crate::functions::beside_texts::ListLiterals;
 use crate::functions::bounded::{FunctionMemory, bound, bounded_concat};
 use crate::functions::concat_values::ConcatValues;
 use crate::functions::listed_nulls::ListOverlaps;
@@ -310,6 +311,7 @@ impl SessionBuilder {
         planners.insert(0, Arc::new(StringSubscripts));
         planners.insert(0, Arc::new(MapSubscripts));
         planners.insert(0, Arc::new(Operators(listed_nulls::plan)));
+        planners.insert(0, Arc::new(ListLiterals));
         let config = builder.config().get_or_insert_default();
         if let Some(options) = config.options_mut().extensions.get_mut::<TidegateOptions>() {
             let share = (memory.bytes / 4).max(PAGE_BYTES_MIN);
