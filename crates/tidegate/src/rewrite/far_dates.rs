@@ -5,6 +5,7 @@
 //!
 //! - Beside a constant, a date is compared with the constant's day: `d <= E` is `d <= CAST(E AS DATE)`, and `d < E` is
 //!   `d <= CAST(E - 1 ns AS DATE)`. Files are pruned by that, too.
+//! - Where both are dates or timestamps of other units, they are compared in the finer one of these units.
 //! - Elsewhere a date beyond is the first or the last nanosecond that there is, so that no other is before or behind it.
 //!   So is a timestamp beyond that is compared with a column, but for `=`: joins find rows by it as it is.
 //!
@@ -47,6 +48,11 @@ pub(super) fn compare_far_dates(plan: LogicalPlan, _: &ConfigOptions) -> Result<
 fn in_keys(mut join: Join) -> Transformed<LogicalPlan> {
     let mut has_changed = false;
     for (left, right) in &mut join.on {
+        let (of_left, of_right) = (join.left.schema().as_ref(), join.right.schema().as_ref());
+        if in_own_unit([(&mut *left, of_left), (&mut *right, of_right)]) {
+            has_changed = true;
+            continue;
+        }
         has_changed |= bound(left, join.left.schema(), is_date);
         has_changed |= bound(right, join.right.schema(), is_date);
     }
@@ -72,7 +78,7 @@ fn in_part(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         return Ok(Transformed::new_transformed(part, has_changed));
     }
-    let values: Vec<&mut Expr> = match &mut part {
+    let mut values: Vec<&mut Expr> = match &mut part {
         Expr::InList(list) => std::iter::once(&mut *list.expr)
             .chain(&mut list.list)
             .collect(),
@@ -85,9 +91,11 @@ fn in_part(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         },
         _ => Vec::new(),
     };
-    let mut has_changed = false;
-    for value in values {
-        has_changed |= bound(value, schema, is_date);
+    let mut has_changed = in_own_unit(values.iter_mut().map(|value| (&mut **value, schema)));
+    if !has_changed {
+        for value in values {
+            has_changed |= bound(value, schema, is_date);
+        }
     }
     Ok(Transformed::new_transformed(part, has_changed))
 }
@@ -147,6 +155,10 @@ fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
     {
         return Some(by_day);
     }
+    let (mut of_left, mut of_right) = (left.clone(), right.clone());
+    if in_own_unit([(&mut of_left, schema), (&mut of_right, schema)]) {
+        return Some(binary(of_left, op, of_right));
+    }
     let is_equal = op == Operator::Eq;
     let bound_beside = |one: &mut Expr, other: &Expr| {
         // DataFusion joins a subquery by `CAST(column AS …) = outer value`, and by no other expression of the column.
@@ -155,7 +167,6 @@ fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
         let may_be_time = !is_equal && !is_constant(other);
         !is_key && bound(one, schema, |kind| is_date(kind) || may_be_time)
     };
-    let (mut of_left, mut of_right) = (left.clone(), right.clone());
     let is_left = bound_beside(&mut of_left, right);
     let is_right = bound_beside(&mut of_right, left);
     (is_left || is_right).then(|| binary(of_left, op, of_right))
@@ -193,6 +204,34 @@ fn by_day(date: &Expr, op: Operator, constant: &Expr, schema: &DFSchema) -> Opti
         NotEq => binary(with_before(LtEq), Or, with_own(Gt)),
         _ => return None,
     })
+}
+
+/// Has dates and timestamps of other units be of the finest of these units, which holds them all; returns whether all
+/// values are such, and one is a timestamp.
+fn in_own_unit<'a>(values: impl IntoIterator<Item = (&'a mut Expr, &'a DFSchema)>) -> bool {
+    let mut made = Vec::new();
+    let mut finest = None;
+    for (value, schema) in values {
+        let of = of_nanoseconds(value).map(|(of, zone)| (of.clone(), zone.cloned()));
+        let Some((of, zone)) = of else {
+            return false;
+        };
+        match of.get_type(schema) {
+            Ok(DataType::Date32) => {}
+            Ok(DataType::Timestamp(unit, _)) if unit != TimeUnit::Nanosecond => {
+                finest = finest.max(Some(unit));
+            }
+            _ => return false,
+        }
+        made.push((value, of, zone));
+    }
+    let Some(finest) = finest else {
+        return false;
+    };
+    for (value, of, zone) in made {
+        *value = cast(of, DataType::Timestamp(finest, zone));
+    }
+    true
 }
 
 /// Has such a value of a type that is asked for be within the years of nanoseconds; returns whether it is one.
