@@ -21,8 +21,9 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, Ident, NullTreatment, ObjectName, ObjectNamePart, Value, WindowType,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, NullTreatment, ObjectName, ObjectNamePart,
+    Value,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -269,8 +270,8 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     if ORDERED.contains(&name.as_str()) && !call.within_group.is_empty() {
         return of_order_behind(&name, call);
     }
-    if let Some(window) = &call.over {
-        return over_window(&name, call, window);
+    if call.over.is_some() || call.filter.is_some() {
+        return of_aggregates(&name, call);
     }
     let mut given = plain_arguments(call)?;
     if let (Some(rows), [Some(part), Some(time)]) = (of_parts(&name), given.as_slice()) {
@@ -310,31 +311,43 @@ pub(crate) fn extraction(expr: &Expr) -> Option<Expr> {
     part_of_time("date_part", &field.to_string(), expr)
 }
 
-/// Returns the form of an aggregate over a window, which each aggregate of the form is over: that of the row for
-/// windows, if there is one. `None` if the form has no aggregate, or one with an order of its own.
-fn over_window(name: &str, call: &Function, window: &WindowType) -> Option<Expr> {
-    let call = Function {
+/// Returns the form of an aggregate with a window or a filter, which each aggregate of the form has: that of the row for
+/// windows, if there is one. `None` if the form has no aggregate, or one with an order of its own over a window.
+fn of_aggregates(name: &str, call: &Function) -> Option<Expr> {
+    let plain = Function {
         over: None,
+        filter: None,
         ..call.clone()
     };
-    let given = plain_arguments(&call)?;
+    let given = plain_arguments(&plain)?;
+    let has_window = call.over.is_some();
     let of_windows = forms().get(&(format!("{name} over"), given.len()));
+    let of_windows = of_windows.filter(|_| has_window);
     let Form(expr) = of_windows.or_else(|| forms().get(&(name.to_string(), given.len())))?;
     let mut expr = expr.clone();
     let mut num_aggregates = 0;
     let written = change_expressions(&mut expr, |expr| {
-        let Expr::Function(call) = expr else {
+        let Expr::Function(part) = expr else {
             return ControlFlow::Continue(());
         };
-        if !name_of(call).is_some_and(|name| AGGREGATES.contains(&name.as_str())) {
+        if !name_of(part).is_some_and(|name| AGGREGATES.contains(&name.as_str())) {
             return ControlFlow::Continue(());
         }
         let has_order =
-            matches!(&call.args, FunctionArguments::List(list) if !list.clauses.is_empty());
-        if has_order {
+            matches!(&part.args, FunctionArguments::List(list) if !list.clauses.is_empty());
+        if has_order && has_window {
             return ControlFlow::Break(());
         }
-        call.over = Some(window.clone());
+        part.over.clone_from(&call.over);
+        let own = part.filter.take();
+        part.filter = match (own, call.filter.clone()) {
+            (Some(own), Some(given)) => Some(Box::new(Expr::BinaryOp {
+                left: Box::new(Expr::Nested(own)),
+                op: BinaryOperator::And,
+                right: Box::new(Expr::Nested(given)),
+            })),
+            (own, given) => own.or(given),
+        };
         num_aggregates += 1;
         ControlFlow::Continue(())
     });

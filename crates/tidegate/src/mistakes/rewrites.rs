@@ -89,7 +89,7 @@ pub(super) const FUNCTIONS: &[Row] = &[
 pub(super) const TABLE_FUNCTIONS: &[Row] = &[
     ("read_csv_auto sniff_csv", "read_csv('x.csv'), or FROM 'x.csv'"),
     ("read_json_auto read_ndjson read_ndjson_auto read_json_objects", "read_json('x.json'), or FROM 'x.json'"),
-    ("parquet_scan parquet_metadata parquet_schema", "FROM 'x.parquet'; DESCRIBE 'x.parquet' lists its columns"),
+    ("parquet_scan", "FROM 'x.parquet'; DESCRIBE 'x.parquet' lists its columns"),
     ("read_xlsx read_excel", "save the sheet as CSV, and read FROM 'x.csv'"),
     ("delta_scan iceberg_scan postgres_scan mysql_scan sqlite_scan st_read", "convert it to Parquet or CSV first, and read FROM 'x.parquet'"),
     ("sequence numbers", "range(start, end), or generate_series(start, end)"),

@@ -50,6 +50,16 @@ fn calls_become_what_they_stand_for() {
         Some("(arg_greatest((a), (b)) OVER w)"),
     );
     check("arg_max(a, b, 2) OVER w", None);
+    check(
+        "arg_max(a, b) FILTER (WHERE c)",
+        Some("(first_value((a) ORDER BY (b) DESC NULLS LAST) FILTER (WHERE c) IGNORE NULLS)"),
+    );
+    check(
+        "max(a, 2) FILTER (WHERE c)",
+        Some(
+            "(array_slice(array_agg((a) ORDER BY (a) DESC) FILTER (WHERE ((a) IS NOT NULL) AND (c)), 1, (2)))",
+        ),
+    );
     check("\"year\"(a)", None);
     check("s.year(a)", None);
     check("upper(a)", None);
