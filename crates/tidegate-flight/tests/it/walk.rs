@@ -296,12 +296,7 @@ async fn every_kind_of_statement_asks_first() {
         assert_eq!(code, Code::InvalidArgument, "{function}");
     }
     // Those of other engines.
-    for function in [
-        "pg_read_file",
-        "load_file",
-        "file",
-        "url",
-    ] {
+    for function in ["pg_read_file", "load_file", "file", "url"] {
         let (code, _) = failure(client, &format!("SELECT * FROM {function}('{out}')")).await;
         assert_eq!(code, Code::InvalidArgument, "{function}");
         let (code, _) = failure(client, &format!("SELECT {function}('{out}')")).await;

@@ -13,6 +13,7 @@
 //! Below the gate, and where there is none, [`cached`] puts the host tier in front of the files.
 
 pub(crate) mod cached;
+mod columns;
 pub(crate) mod files;
 mod identity;
 mod loader;
@@ -30,39 +31,19 @@ use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::PartitionedFile;
-use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource_parquet::{ParquetAccessPlan, ParquetRowSelection};
 use tidegate_scheduler::{Morsel, MorselLoader, ScanKey};
 
 use crate::files::file_scan;
-use crate::lower::plan::plain_columns;
 
 use super::{Leaf, LeafOptions, Slot};
 use cached::planned_source;
+use columns::columns_of;
 pub(crate) use loader::first_page;
 use loader::{ParquetLoader, RowGroups};
 use rows::AllRows;
 use source::{Gate, GatedSource};
-
-/// Returns the columns of its table that a scan yields, in order, or why they are not those of the table.
-fn columns_of(
-    config: &FileScanConfig,
-    source: &ParquetSource,
-) -> std::result::Result<Vec<usize>, String> {
-    if config.expr_adapter_factory.is_some() {
-        return Err("the scan has a custom schema adapter".into());
-    }
-    let schema = source.table_schema();
-    if !schema.virtual_columns().is_empty() {
-        return Err("the scan has virtual columns".into());
-    }
-    let columns = match source.projection() {
-        Some(exprs) => plain_columns(exprs.iter().map(|named| &named.expr)),
-        None => Some((0..schema.table_schema().fields().len()).collect()),
-    };
-    columns.ok_or_else(|| "the scan computes expressions".into())
-}
 
 /// Marks a file of a gated scan with its piece of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

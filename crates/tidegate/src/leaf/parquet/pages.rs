@@ -39,7 +39,7 @@ use datafusion_datasource_parquet::DefaultParquetFileReaderFactory;
 use parking_lot::Mutex;
 
 use super::cached::{CachedSource, Pruning, planned_source};
-use super::columns_of;
+use super::columns::columns_of;
 use super::files::KnownFile;
 use super::source::{Gate, GatedSource};
 use crate::files::file_scan;

@@ -1,3 +1,5 @@
+//! PIVOT and UNPIVOT, and the queries that they stand for.
+
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{TableFactor, VisitMut, VisitorMut};

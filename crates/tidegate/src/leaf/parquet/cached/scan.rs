@@ -23,7 +23,7 @@ use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
 use tidegate_scheduler::HostTier;
 use tidegate_scheduler::cache::host::{Bid, ChunkLabel, Found, HostChunk, ScanNumber};
 
-use super::super::columns_of;
+use super::super::columns::columns_of;
 use super::super::files::{HostCache, KnownFile};
 use super::super::identity::{column_key, how_read, is_same};
 use super::pruning::Pruning;
